@@ -1,0 +1,83 @@
+package isolate
+
+import (
+	"io"
+	"time"
+
+	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/workspace"
+)
+
+// The vocabulary of package policy, so that most callers import one package.
+type (
+	// Policy is what a program may do; see package policy.
+	Policy = policy.Policy
+	// Bind is a host path shown read-only inside.
+	Bind = policy.Bind
+	// Size is a number of bytes.
+	Size = policy.Size
+	// Input is a host file or directory copied into the workspace.
+	Input = workspace.Input
+	// Manifest lists what a copy moved and what it left out, and why.
+	Manifest = workspace.Manifest
+)
+
+// Cmd is one program to run.
+type Cmd struct {
+	// Args is the program and its arguments; Args[0] is looked up in the
+	// sandbox's PATH when it has no slash. Required.
+	Args []string
+	// Env is added to the policy's environment for this program.
+	Env map[string]string
+	// Dir is the working directory inside. Empty means /workspace.
+	Dir string
+
+	// Stdin is copied to the program; nil means /dev/null.
+	Stdin io.Reader
+	// Stdout and Stderr receive the output as it comes, within the policy's
+	// Output limit; nil keeps it in the Result. A writer that fails ends the
+	// copying, not the run: the rest is drained and counted as dropped.
+	Stdout, Stderr io.Writer
+	// Terminal gives the program a private pseudo-terminal in place of the
+	// three streams above. Nil means no terminal.
+	Terminal *Terminal
+
+	// In is copied into the workspace before the program starts (Run only;
+	// a kept Sandbox has CopyIn).
+	In []Input
+	// Out is a host directory that receives the workspace after the program
+	// has ended. Empty means nothing is copied out.
+	Out string
+}
+
+// Terminal is the host side of a private pseudo-terminal.
+type Terminal struct {
+	// Input is what the user types; nil means nothing is ever typed.
+	Input io.Reader
+	// Output receives what the program writes. Required.
+	Output io.Writer
+	// Size is the first size; zero means 24 rows of 80 columns.
+	Size WindowSize
+	// Resize announces later sizes; nil means none will come.
+	Resize <-chan WindowSize
+}
+
+// WindowSize is the size of a terminal in characters.
+type WindowSize struct{ Rows, Cols uint16 }
+
+// Options are the settings of a Runtime. The zero value is ready to use.
+type Options struct {
+	// Dir is the directory for run-time state, mode 0700 and owned by the
+	// caller. Empty means $XDG_RUNTIME_DIR/isolate, or a directory below /tmp
+	// that is only ours.
+	Dir string
+	// MaxSandboxes bounds the sandboxes that exist at once; a Run over it
+	// waits. Zero means 64.
+	MaxSandboxes int
+	// MaxCells bounds the cells kept for different root file systems.
+	// Zero means 8.
+	MaxCells int
+	// StopWait bounds how long Close waits for processes to be gone.
+	// Zero means 5 s.
+	StopWait time.Duration
+}

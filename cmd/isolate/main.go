@@ -1,0 +1,6 @@
+// Command isolate runs programs in sandboxes.
+package main
+
+import "github.com/isolate-run/isolate"
+
+func main() { isolate.Init() }
