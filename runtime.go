@@ -2,62 +2,191 @@ package isolate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
 
+	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/plan"
 )
-
-var errNotYet = errors.New("not built yet")
 
 // Init is the re-exec door. It must be the first statement of main, and of
 // TestMain in tests that use the package. In an ordinary process it returns at
 // once; in a process that libcontainer started to build a cell it never returns.
-func Init() {}
+func Init() { container.Init() }
 
 // Runtime builds sandboxes and keeps what makes them start fast. It is safe
 // for concurrent use.
-type Runtime struct{}
+type Runtime struct {
+	options Options
+	base    *container.Base
+	facts   plan.Facts
+	slots   chan struct{} // one token a sandbox
+
+	mu     sync.Mutex
+	cells  map[string]*cell
+	plans  map[string]cachedPlan
+	closed bool
+	behind sync.WaitGroup // tear-downs that go on after an answer
+	torn   []error        // what went wrong in them
+}
+
+// Defaults of Options.
+const (
+	defaultMaxSandboxes = 64
+	defaultMaxCells     = 8
+	defaultStopWait     = 5 * time.Second
+	// planFresh is how long a plan of the host view is used before the host's
+	// /etc is looked at again.
+	planFresh = 10 * time.Second
+	// maxPlans bounds the plans that are remembered.
+	maxPlans = 64
+)
+
+type cachedPlan struct {
+	plan  plan.Plan
+	until time.Time
+}
 
 // Open prepares a Runtime: it checks the blocking guarantees of this machine,
 // makes the run-time directory and removes what dead processes left there.
 // The error of a machine that cannot give the guarantees is a *plan.Refusal.
-func Open(ctx context.Context, o Options) (*Runtime, error) { return nil, errNotYet }
+func Open(ctx context.Context, o Options) (*Runtime, error) {
+	if o.MaxSandboxes == 0 {
+		o.MaxSandboxes = defaultMaxSandboxes
+	}
+	if o.MaxCells == 0 {
+		o.MaxCells = defaultMaxCells
+	}
+	if o.StopWait == 0 {
+		o.StopWait = defaultStopWait
+	}
+	if o.Dir == "" {
+		o.Dir = container.DefaultDir(os.Getenv("XDG_RUNTIME_DIR"), os.Geteuid())
+	}
+	if err := preflight(ctx, o.Dir); err != nil {
+		return nil, err
+	}
+	base, err := container.Open(ctx, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{
+		options: o, base: base, facts: gatherFacts(base, o.Dir),
+		slots: make(chan struct{}, o.MaxSandboxes),
+		cells: map[string]*cell{}, plans: map[string]cachedPlan{},
+	}, nil
+}
 
 // Plan says what Run would do, without doing it. A policy that cannot be
 // enforced here gives a *plan.Refusal.
 func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
-	return plan.Plan{}, errNotYet
+	// A policy that names host files is resolved each time: they may change.
+	if p.Rootfs != "" || len(p.ReadOnly) > 0 {
+		return plan.Resolve(p, r.facts)
+	}
+	key, err := json.Marshal(p)
+	if err != nil {
+		return plan.Plan{}, fmt.Errorf("cannot encode policy: %w", err)
+	}
+	now := time.Now()
+	r.mu.Lock()
+	c, ok := r.plans[string(key)]
+	r.mu.Unlock()
+	if ok && now.Before(c.until) {
+		return c.plan, nil
+	}
+	pl, err := plan.Resolve(p, r.facts)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	r.mu.Lock()
+	if len(r.plans) >= maxPlans {
+		clear(r.plans)
+	}
+	r.plans[string(key)] = cachedPlan{pl, now.Add(planFresh)}
+	r.mu.Unlock()
+	return pl, nil
 }
 
 // Run runs one program in a sandbox of its own.
 func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
-	return Result{}, errNotYet
+	pl, err := r.Plan(ctx, p)
+	if err != nil {
+		return Result{Reason: ReasonSandboxError}, err
+	}
+	if err := checkCmd(c, pl); err != nil {
+		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
+	}
+	box, err := r.open(ctx, pl, container.OneShot)
+	if err != nil {
+		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
+	}
+	res, err := box.once(ctx, c)
+	// the answer does not wait for mounts and namespaces to be taken down
+	r.behind.Add(1)
+	go func() {
+		defer r.behind.Done()
+		r.note(box.close())
+	}()
+	return res, err
 }
 
-// Sandbox makes a sandbox that is kept until Close.
-func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) { return nil, errNotYet }
+// note keeps an error of a tear-down for Close to report.
+func (r *Runtime) note(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.torn = append(r.torn, err)
+}
+
+// open takes a slot and a seat and makes a sandbox.
+func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetime) (*box, error) {
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("cannot start sandbox: %d are running: %w", r.options.MaxSandboxes, ctx.Err())
+	}
+	c, err := r.cell(ctx, pl)
+	if err != nil {
+		<-r.slots
+		return nil, explain(ctx, r.options.Dir, err)
+	}
+	seat, err := c.seat(ctx)
+	if err == nil {
+		var sb *container.Sandbox
+		if sb, err = seat.NewSandbox(ctx, pl, life); err == nil {
+			return &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl}, nil
+		}
+		err = errors.Join(err, seat.Close())
+	}
+	c.leave()
+	<-r.slots
+	return nil, err
+}
 
 // Close ends all sandboxes and cells and proves that nothing is left of them.
-func (r *Runtime) Close() error { return errNotYet }
+func (r *Runtime) Close() error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	cells := r.cells
+	r.cells = map[string]*cell{}
+	r.mu.Unlock()
 
-// Sandbox is a kept sandbox: files and /tmp live from one Run to the next.
-type Sandbox struct{}
-
-// Run runs a program in the sandbox. Several may run at once.
-func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) { return Result{}, errNotYet }
-
-// Kill ends every program in the sandbox; the sandbox stays usable.
-func (s *Sandbox) Kill() error { return errNotYet }
-
-// CopyIn copies host files into the workspace.
-func (s *Sandbox) CopyIn(ctx context.Context, in []Input) (Manifest, error) {
-	return Manifest{}, errNotYet
+	r.behind.Wait()
+	errs := r.torn
+	for _, c := range cells {
+		errs = append(errs, c.close())
+	}
+	errs = append(errs, r.base.Close())
+	return errors.Join(errs...)
 }
-
-// CopyOut copies the workspace to a host directory.
-func (s *Sandbox) CopyOut(ctx context.Context, dir string) (Manifest, error) {
-	return Manifest{}, errNotYet
-}
-
-// Close ends the sandbox and frees all it held. It is idempotent.
-func (s *Sandbox) Close() error { return errNotYet }

@@ -1,39 +1,115 @@
 // Package plan resolves a policy and the facts of this machine into what will
 // happen, or into one refusal that lists every unmet point with its remedy.
 //
-// A plan is a value: printable, comparable, digestible. Nothing here changes
-// the machine. It is the only importer of namespaces, seccompprofile and
-// rootfs. It needs no kernel.
+// A plan is a value: printable, comparable, digestible. Resolving looks at the
+// host (the sources of binds, the files of the view) and changes nothing. It
+// is the only importer of namespaces, seccompprofile and rootfs.
 package plan
 
-// Plan is what will happen.
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/rootfs"
+)
+
+// Plan is what will happen. It is never changed after Resolve made it.
 type Plan struct {
-	// Digest identifies everything below ("sha256:…").
-	Digest string `json:"digest"`
+	// Digest identifies everything below ("sha256:…"); CellKey what a cell is
+	// built from: sandboxes with equal keys can share one.
+	Digest  string `json:"digest"`
+	CellKey string `json:"cell"`
+
+	// Net is always "none": an own network namespace with loopback only.
+	Net        string              `json:"net"`
+	Namespaces []namespaces.Kind   `json:"namespaces"`
+	Identity   namespaces.Identity `json:"identity"`
+
+	Root     string      `json:"root"` // "host" or the directory
+	View     rootfs.View `json:"view"`
+	Proc     Proc        `json:"proc"`
+	Home     string      `json:"home"`
+	Hostname string      `json:"hostname"`
+	Env      []string    `json:"env"` // sorted "K=V"
+	// Terminals is whether the sandbox has a devpts of its own.
+	Terminals bool `json:"terminals"`
+
+	Profile string `json:"profile"`
+	// FilterDigest identifies Filter, the compiled seccomp program.
+	FilterDigest string `json:"filter"`
+	Filter       []byte `json:"-"`
+	// Notify is whether refused calls are reported to us; NotifyKillable
+	// whether a reported call ignores other signals than SIGKILL (Linux 5.19).
+	Notify         bool `json:"notify"`
+	NotifyKillable bool `json:"notify_killable"`
+
+	Limits  Limits   `json:"limits"`
+	Rlimits []Rlimit `json:"rlimits"`
+	Disk    int64    `json:"disk_bytes"`
+	Inodes  int      `json:"inodes"`
+
+	// Weakenings are the consented weakenings that this plan needs.
+	Weakenings []policy.Weakening `json:"weakenings"`
 }
 
-// Text is the plan for people, as `isolate exec --explain` prints it.
-func (p Plan) Text() string { return p.Digest + "\n" }
-
-// Problem is one unmet point.
-type Problem struct {
-	// What was refused, lower case: "cannot bind \"/proc\"".
-	What string `json:"what"`
-	// Rule is the guarantee or rule that refused it, and where it stands.
-	Rule string `json:"rule"`
-	// Remedy is what to do.
-	Remedy string `json:"remedy"`
+// Proc is what of /proc is covered.
+type Proc struct {
+	// PIDsOnly mounts proc with subset=pid: processes, nothing else.
+	PIDsOnly    bool     `json:"pids_only"`
+	MaskedFiles []string `json:"masked_files,omitempty"`
+	MaskedDirs  []string `json:"masked_dirs,omitempty"`
 }
 
-// Refusal lists every unmet point at once. Nothing was created.
-type Refusal struct {
-	Problems []Problem `json:"problems"`
+// Limits are the limits of the whole process tree.
+type Limits struct {
+	// By says what enforces Memory, PIDs and CPUs: "cgroup2", "cgroup1",
+	// "hybrid" or "rlimits".
+	By          string        `json:"by"`
+	Memory      int64         `json:"memory_bytes"`
+	PIDs        int           `json:"pids"`
+	CPUs        float64       `json:"cpus,omitempty"` // 0: not limited
+	Wall        time.Duration `json:"wall_ns"`
+	CPUTime     time.Duration `json:"cpu_time_ns,omitempty"` // 0: not limited
+	Grace       time.Duration `json:"grace_ns,omitempty"`
+	Output      int64         `json:"output_bytes"`
+	EndOnOutput bool          `json:"end_on_output,omitempty"`
 }
 
-func (r *Refusal) Error() string {
-	s := "refused"
-	for _, p := range r.Problems {
-		s += "\n  " + p.What + ": " + p.Rule + "; " + p.Remedy
+// Rlimit is one limit of each process.
+type Rlimit struct {
+	Name     string `json:"name"`
+	Resource int    `json:"-"`
+	Soft     uint64 `json:"soft"`
+	Hard     uint64 `json:"hard"`
+}
+
+// rlimits are the limits of the policy table, row "rlimits". Core is 1, not
+// 0: a core_pattern that is a pipe ignores 0 and treats 1 as "skip" (core(5)).
+func rlimits(p policy.Policy, weak bool) []Rlimit {
+	const infinity = ^uint64(0)
+	files := uint64(p.Files)
+	l := []Rlimit{
+		{"core", unix.RLIMIT_CORE, 1, 1},
+		{"open files", unix.RLIMIT_NOFILE, files, max(files, 4096)},
+		{"processes", unix.RLIMIT_NPROC, uint64(p.PIDs), uint64(p.PIDs)},
+		{"file size", unix.RLIMIT_FSIZE, uint64(p.Disk), uint64(p.Disk)},
+		{"stack", unix.RLIMIT_STACK, 8 << 20, 64 << 20},
+		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
+		{"message queues", unix.RLIMIT_MSGQUEUE, 0, 0},
+		{"pending signals", unix.RLIMIT_SIGPENDING, 1024, 1024},
+		{"real-time priority", unix.RLIMIT_RTPRIO, 0, 0},
+		{"niceness", unix.RLIMIT_NICE, 0, 0},
 	}
-	return s
+	if p.CPUTime > 0 {
+		// a backstop only: it counts one process, in whole seconds
+		s := uint64(p.CPUTime/time.Second) + 2
+		l = append(l, Rlimit{"cpu", unix.RLIMIT_CPU, s, s + 1})
+	}
+	if weak {
+		l = append(l, Rlimit{"address space", unix.RLIMIT_AS, uint64(p.Memory), uint64(p.Memory)})
+	}
+	return l
 }

@@ -1,0 +1,120 @@
+package isolate
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/workspace"
+)
+
+// box is one sandbox with what it holds of the pool.
+type box struct {
+	runtime *Runtime
+	cell    *cell
+	seat    *container.Seat
+	sandbox *container.Sandbox
+	plan    plan.Plan
+	once_   sync.Once
+	err     error
+}
+
+// once runs the only program of a sandbox, with its files in and out.
+func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
+	var in *Manifest
+	if len(c.In) > 0 {
+		m, err := b.copyIn(ctx, c.In)
+		if err != nil {
+			return b.failed(), err
+		}
+		in = &m
+	}
+	res, err := b.run(ctx, c, alone)
+	res.In = in
+	if err != nil || c.Out == "" {
+		return res, err
+	}
+	m, err := b.copyOut(ctx, c.Out)
+	if err != nil {
+		return res, err
+	}
+	res.Out = &m
+	return res, nil
+}
+
+func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
+	return workspace.CopyIn(ctx, b.sandbox.Workspace, in, workspace.Limits{})
+}
+
+func (b *box) copyOut(ctx context.Context, dir string) (Manifest, error) {
+	return workspace.CopyOut(ctx, b.sandbox.Workspace, dir, workspace.Limits{MaxBytes: b.plan.Disk})
+}
+
+// failed is the result of a run in which the sandbox did not do its job.
+func (b *box) failed() Result {
+	return Result{Reason: ReasonSandboxError, Plan: b.plan.Digest, Weakenings: b.plan.Weakenings,
+		Identity: string(b.plan.Identity.Mode), Limits: b.plan.Limits.By}
+}
+
+// close ends the sandbox and gives seat, cell and slot back. It is idempotent.
+func (b *box) close() error {
+	b.once_.Do(func() {
+		b.err = b.sandbox.Close()
+		if b.err != nil {
+			// a seat whose sandbox is not gone must not be used again
+			b.err = errors.Join(b.err, b.seat.Close())
+			b.cell.leave()
+		} else {
+			b.err = b.cell.release(b.seat)
+		}
+		<-b.runtime.slots
+	})
+	return b.err
+}
+
+// Sandbox is a kept sandbox: files and /tmp live from one Run to the next.
+type Sandbox struct{ box *box }
+
+// Sandbox makes a sandbox that is kept until Close.
+func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
+	pl, err := r.Plan(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.open(ctx, pl, container.Kept)
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{b}, nil
+}
+
+// Run runs a program in the sandbox. Several may run at once; usage and limits
+// are those of the sandbox as a whole. What a program leaves behind ends when
+// no other program runs.
+func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
+	if err := checkCmd(c, s.box.plan); err != nil {
+		return s.box.failed(), err
+	}
+	if len(c.In) > 0 || c.Out != "" {
+		return s.box.failed(), errors.New("cannot run: In and Out are for Runtime.Run; a kept sandbox has CopyIn and CopyOut")
+	}
+	return s.box.run(ctx, c, amongOthers)
+}
+
+// Kill ends every program in the sandbox; the sandbox stays usable.
+func (s *Sandbox) Kill() error { return s.box.sandbox.Signal(killSignal) }
+
+// CopyIn copies host files into the workspace.
+func (s *Sandbox) CopyIn(ctx context.Context, in []Input) (Manifest, error) {
+	return s.box.copyIn(ctx, in)
+}
+
+// CopyOut copies the workspace to a host directory.
+func (s *Sandbox) CopyOut(ctx context.Context, dir string) (Manifest, error) {
+	return s.box.copyOut(ctx, dir)
+}
+
+// Close ends the sandbox and frees all it held. It is idempotent.
+func (s *Sandbox) Close() error { return s.box.close() }

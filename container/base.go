@@ -1,0 +1,211 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/cgroup"
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/rootfs"
+)
+
+// Base is what cells stand on: a directory of this process in the run-time
+// directory, and a part of the cgroup hierarchy.
+type Base struct {
+	dir    string // "<run-time directory>/<id>"
+	lock   *os.File
+	id     string
+	Cgroup *cgroup.Tree
+	cells  atomic.Int64
+}
+
+// lockName is locked for as long as the process lives; cgroupsName lists the
+// cgroup directories that the process made.
+const (
+	lockName    = "lock"
+	cgroupsName = "cgroups"
+	idPrefix    = "isolate-"
+)
+
+// DefaultDir chooses the run-time directory for a user: isolate in
+// XDG_RUNTIME_DIR, /run/isolate for root, else a directory in /tmp. The last
+// may be taken by somebody else; then a free name beside it is used.
+func DefaultDir(xdgRuntimeDir string, euid int) string {
+	if euid == 0 {
+		return "/run/isolate"
+	}
+	if xdgRuntimeDir != "" {
+		return filepath.Join(xdgRuntimeDir, "isolate")
+	}
+	first := "/tmp/isolate-" + strconv.Itoa(euid)
+	for i := range 100 {
+		dir := first
+		if i > 0 {
+			dir += "-" + strconv.Itoa(i)
+		}
+		var st unix.Stat_t
+		err := unix.Lstat(dir, &st)
+		if err == unix.ENOENT || err == nil && int(st.Uid) == euid && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o022 == 0 {
+			return dir
+		}
+	}
+	return first
+}
+
+// Open prepares a base in the run-time directory dir and first removes what
+// dead processes left there.
+func Open(ctx context.Context, dir string) (*Base, error) {
+	if err := ownDir(dir); err != nil {
+		return nil, err
+	}
+	clean(dir)
+	var random [6]byte
+	_, _ = rand.Read(random[:])
+	b := &Base{id: idPrefix + hex.EncodeToString(random[:])}
+	b.dir = filepath.Join(dir, b.id)
+	if err := os.Mkdir(b.dir, dirMode()); err != nil {
+		return nil, fmt.Errorf("cannot make run-time directory: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(b.dir, lockName))
+	if err != nil {
+		os.Remove(b.dir)
+		return nil, err
+	}
+	b.lock = lock
+	// written before the cgroups exist: whoever cleans up after us must know
+	// their names, and names that were never made do no harm
+	if err := os.WriteFile(filepath.Join(b.dir, cgroupsName), []byte(strings.Join(cgroup.Candidates(b.id), "\n")), 0o600); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("cannot note cgroups: %w", err)
+	}
+	if b.Cgroup, err = cgroup.Open(ctx, b.id); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// makeRoot makes the directory that libcontainer pivots into, with every mount
+// point: nothing is created by the far side in a directory of the host
+// (CVE-2024-45310).
+func (b *Base) makeRoot(v rootfs.View) (string, error) {
+	root := filepath.Join(b.dir, "root"+strconv.FormatInt(b.cells.Add(1), 10))
+	dirs := []string{"", "/proc", "/dev", rootfs.New, rootfs.Skeleton, rootfs.StageDir, rootfs.StageDir + "/empty"}
+	for _, s := range v.Stages {
+		dirs = append(dirs, s.Name)
+	}
+	for _, d := range dirs {
+		if err := os.Mkdir(root+d, 0o755); err != nil {
+			return "", fmt.Errorf("cannot make the cell's directory: %w", err)
+		}
+		if err := os.Lchown(root+d, b.hostUID(), b.hostGID()); err != nil {
+			return "", fmt.Errorf("cannot give the cell its directory: %w", err)
+		}
+	}
+	return root, nil
+}
+
+func (b *Base) hostUID() int { return namespaces.Choose(os.Geteuid(), os.Getegid()).HostUID }
+func (b *Base) hostGID() int { return namespaces.Choose(os.Geteuid(), os.Getegid()).HostGID }
+
+// dirMode lets the id that root's sandboxes run as pass through.
+func dirMode() os.FileMode {
+	if os.Geteuid() == 0 {
+		return 0o711
+	}
+	return 0o700
+}
+
+// ownDir makes dir, or checks that it is a directory of ours that nobody else
+// can write to.
+func ownDir(dir string) error {
+	err := os.MkdirAll(filepath.Dir(dir), 0o755)
+	if err == nil {
+		err = os.Mkdir(dir, dirMode())
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot make run-time directory: %w; set XDG_RUNTIME_DIR to a directory of your own", err)
+	}
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("cannot use run-time directory %q: %w; it must be a directory, not a link", dir, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("cannot use run-time directory %q: %w", dir, err)
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("cannot use run-time directory %q: it belongs to user %d with mode %#o; it must be yours and writable by nobody else: set XDG_RUNTIME_DIR to a directory of your own", dir, st.Uid, st.Mode&0o777)
+	}
+	return nil
+}
+
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock run-time directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot lock run-time directory: %w", err)
+	}
+	return f, nil
+}
+
+// clean removes the directories and cgroups of processes that died without
+// doing it. Their sandboxes died with them: the keeper ends when its socket
+// does. A directory without a lock file is just being made, or half removed;
+// it is left for a minute.
+func clean(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), idPrefix) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(path, lockName)); err != nil {
+			if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > time.Minute {
+				os.RemoveAll(path)
+			}
+			continue
+		}
+		lock, err := lockFile(filepath.Join(path, lockName))
+		if err != nil {
+			continue // alive
+		}
+		names, _ := os.ReadFile(filepath.Join(path, cgroupsName))
+		cgroup.RemoveAll(strings.Fields(string(names)), e.Name())
+		os.RemoveAll(path)
+		lock.Close()
+	}
+}
+
+// Close removes the base. Its cells must be closed.
+func (b *Base) Close() error {
+	if b.lock == nil {
+		return nil
+	}
+	err := b.Cgroup.Close()
+	if err == nil {
+		err = os.RemoveAll(b.dir)
+	}
+	b.lock.Close()
+	b.lock = nil
+	return err
+}

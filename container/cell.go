@@ -1,0 +1,237 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/rootfs"
+)
+
+// Cell is one libcontainer container with the keeper as PID 1. It is safe for
+// concurrent use.
+type Cell struct {
+	base *Base
+	c    *libcontainer.Container
+	proc *libcontainer.Process
+	id   namespaces.Identity
+
+	mu      sync.Mutex // one conversation with the keeper at a time
+	control sock
+	closed  bool
+}
+
+// farSideTimeout bounds how long trusted code on the far side may take for one
+// answer. It is generous: the machine may be overloaded.
+const farSideTimeout = 30 * time.Second
+
+// NewCell builds a cell for the plan.
+func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
+	root, err := b.makeRoot(p.View)
+	if err != nil {
+		return nil, err
+	}
+	name := b.id + "-" + filepath.Base(root)
+	con, err := libcontainer.Create(filepath.Join(b.dir, "state"), name, config(p, name, root))
+	if err != nil {
+		return nil, fmt.Errorf("cannot create cell: %w", err)
+	}
+	c := &Cell{base: b, c: con, id: p.Identity}
+	if err := c.start(); err != nil {
+		_ = con.Destroy()
+		return nil, err
+	}
+	if err := c.build(ctx, p.View); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// config is the libcontainer configuration of a cell. It is written by hand,
+// not by specconv: ToRootless drops the network namespace and all limits
+// (trap T1).
+func config(p plan.Plan, name, root string) *configs.Config {
+	uid, gid := p.Identity.CellMaps()
+	c := &configs.Config{
+		Rootfs:            root,
+		RootPropagation:   unix.MS_PRIVATE | unix.MS_REC,
+		ParentDeathSignal: int(unix.SIGKILL),
+		NoNewPrivileges:   true,
+		Hostname:          "cell",
+		Namespaces: configs.Namespaces{
+			{Type: configs.NEWUSER}, {Type: configs.NEWNS}, {Type: configs.NEWPID},
+			{Type: configs.NEWNET}, {Type: configs.NEWIPC}, {Type: configs.NEWUTS},
+		},
+		UIDMappings:     []configs.IDMap{{ContainerID: int64(uid.Inside), HostID: int64(uid.Outside), Size: int64(uid.Size)}},
+		GIDMappings:     []configs.IDMap{{ContainerID: int64(gid.Inside), HostID: int64(gid.Outside), Size: int64(gid.Size)}},
+		Capabilities:    &configs.Capabilities{Bounding: allCapabilities, Effective: allCapabilities, Permitted: allCapabilities},
+		RootlessEUID:    os.Geteuid() != 0,
+		RootlessCgroups: true,
+		// The keeper needs no limits: it is a few KiB of our own code. Limits
+		// are on the leaves.
+		Cgroups: &cgroups.Cgroup{Name: name, Rootless: true, Resources: &cgroups.Resources{}},
+		Mounts: []*configs.Mount{
+			{Device: "proc", Source: "proc", Destination: "/proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+			// a /dev of our own choice keeps libcontainer from making one
+			{Device: "bind", Source: filepath.Join(root, rootfs.StageDir, "empty"), Destination: "/dev", Flags: unix.MS_BIND},
+		},
+	}
+	for _, s := range p.View.Stages {
+		c.Mounts = append(c.Mounts, &configs.Mount{Device: "bind", Source: s.Source, Destination: s.Name, Flags: unix.MS_BIND | unix.MS_REC})
+	}
+	return c
+}
+
+// start has libcontainer run the keeper from a memfd: no file of the root file
+// system is executed, and none can be exchanged for it.
+func (c *Cell) start() error {
+	control, theirs, err := sockPair()
+	if err != nil {
+		return err
+	}
+	c.control = control
+	defer theirs.Close()
+	image, err := keeperFile()
+	if err != nil {
+		c.control.close()
+		return err
+	}
+	defer image.Close()
+	devNull, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		c.control.close()
+		return err
+	}
+	defer devNull.Close()
+	c.proc = &libcontainer.Process{
+		// ExtraFiles become 3 (the control socket) and 4 (the image)
+		Args:       []string{"/proc/self/fd/4"},
+		Env:        []string{"PATH=" + rootfs.DefaultPath, "HOME=/"}, // HOME set: libcontainer would read passwd (CVE-2026-135844)
+		Cwd:        "/",
+		Stdin:      devNull,
+		Stdout:     devNull,
+		Stderr:     devNull,
+		ExtraFiles: []*os.File{theirs, image},
+		Init:       true,
+	}
+	if err := c.c.Run(c.proc); err != nil {
+		c.control.close()
+		return fmt.Errorf("cannot start cell: %w", err)
+	}
+	return nil
+}
+
+// keeperFile is a sealed memfd with the far side's executable.
+func keeperFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("keeper", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if err == unix.EINVAL { // before Linux 6.3 every memfd is executable
+		fd, err = unix.MemfdCreate("keeper", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot make memfd for the keeper: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "keeper")
+	if _, err := f.Write(keeper.Image()); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot fill memfd for the keeper: %w", err)
+	}
+	if err := unix.Fchmod(fd, 0o555); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot seal memfd for the keeper: %w", err)
+	}
+	return f, nil
+}
+
+// build runs the view's operations in the keeper.
+func (c *Cell) build(ctx context.Context, v rootfs.View) error {
+	tape, err := cellTape(v)
+	if err != nil {
+		return err
+	}
+	_, err = c.ask("cell", tape, tape.Message)
+	return err
+}
+
+// ask sends a message to the keeper and waits for the answer.
+func (c *Cell) ask(stage string, tape keeper.Tape, msg []byte, fds ...int) (reply, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return reply{}, ErrClosed
+	}
+	return converse(c.control, stage, tape, msg, fds...)
+}
+
+// converse sends a message and reads one answer; a failure becomes a
+// StageError.
+func converse(s sock, stage string, tape keeper.Tape, msg []byte, fds ...int) (reply, error) {
+	if err := s.send(msg, fds...); err != nil {
+		return reply{}, err
+	}
+	return answer(s, stage, tape)
+}
+
+func answer(s sock, stage string, tape keeper.Tape) (reply, error) {
+	s.setDeadline(time.Now().Add(farSideTimeout))
+	r, err := s.recv()
+	s.setDeadline(time.Time{})
+	if err != nil {
+		return reply{}, fmt.Errorf("cannot set up %s: %w", stage, err)
+	}
+	if r.Kind == keeper.RepFail {
+		r.close()
+		return reply{}, &keeper.StageError{Stage: stage, Step: tape.Step(r.A), Errno: unix.Errno(r.B)}
+	}
+	return r, nil
+}
+
+// Close ends the cell with everything in it and waits for the kernel to be
+// done. It is idempotent.
+func (c *Cell) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.control.close()
+	c.mu.Unlock()
+	_ = c.c.Signal(unix.SIGKILL)
+	_, _ = c.proc.Wait()
+	if err := c.c.Destroy(); err != nil {
+		return fmt.Errorf("cannot remove cell: %w", err)
+	}
+	return nil
+}
+
+// PID is the keeper's process id.
+func (c *Cell) PID() int {
+	pid, err := c.proc.Pid()
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// allCapabilities are what the keeper has in its own user namespace, where it
+// mounts; a sandbox gives them up before its first program.
+var allCapabilities = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_KILL",
+	"CAP_NET_ADMIN", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID",
+	"CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SYS_RESOURCE",
+}

@@ -1,0 +1,315 @@
+// Package cgroup limits and counts process trees: cgroup v2, v1 and hybrid.
+//
+// A Tree is the part of the hierarchy that is ours; a Leaf in it holds one
+// sandbox. Every limit is read back after it was written: a limit that does
+// not hold is an error, never a silence (trap T7). It changes only what is
+// below Tree. It needs a cgroup file system that the caller may write to.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Controller is a cgroup controller by its v1 name.
+type Controller string
+
+// The controllers that are used. CPUAcct is part of CPU on v2.
+const (
+	Memory  Controller = "memory"
+	PIDs    Controller = "pids"
+	CPU     Controller = "cpu"
+	CPUAcct Controller = "cpuacct"
+)
+
+var controllers = []Controller{Memory, PIDs, CPU, CPUAcct}
+
+// Tree is a directory per hierarchy that belongs to this process alone.
+type Tree struct {
+	// v2 is the directory on the unified hierarchy, "" if it is not used.
+	v2 string
+	// v1 are the directories on the v1 hierarchies.
+	v1   map[Controller]string
+	have map[Controller]bool
+	next atomic.Int64
+	// made are the directories to remove on Close, deepest last.
+	made []string
+	// stop ends what keeps a v2 scope alive; nil if nothing does.
+	stop func()
+}
+
+// By names what enforces: "cgroup2", "cgroup1", "hybrid", or "" if nothing.
+func (t *Tree) By() string {
+	switch {
+	case t == nil || len(t.have) == 0:
+		return ""
+	case t.v2 != "" && len(t.v1) == 0:
+		return "cgroup2"
+	case t.v2 != "":
+		return "hybrid"
+	}
+	return "cgroup1"
+}
+
+// Has tells whether a controller is usable.
+func (t *Tree) Has(c Controller) bool { return t != nil && t.have[c] }
+
+// Dirs lists the directories of the tree, for a later process to remove.
+func (t *Tree) Dirs() []string { return append([]string(nil), t.made...) }
+
+// Close removes the tree. Leaves must be gone.
+func (t *Tree) Close() error {
+	if t == nil {
+		return nil
+	}
+	if t.stop != nil {
+		t.stop()
+	}
+	var errs []error
+	for i := len(t.made) - 1; i >= 0; i-- {
+		if err := removeDir(t.made[i], time.Now().Add(2*time.Second)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	t.made = nil
+	return errors.Join(errs...)
+}
+
+// Limits are the limits of a leaf.
+type Limits struct {
+	Memory int64   // bytes
+	PIDs   int     // processes and threads
+	CPUs   float64 // processors; 0 is not limited
+}
+
+// Usage is what a leaf has used since Reset.
+type Usage struct {
+	CPU        time.Duration
+	MemoryPeak int64
+	OOMKills   int64
+	PIDsDenied int64
+}
+
+// Leaf is one cgroup, in as many hierarchies as the tree has.
+type Leaf struct {
+	tree *Tree
+	name string
+	base Usage // counters at the last Reset
+	// FD is the directory for CLONE_INTO_CGROUP; nil on v1.
+	FD *os.File
+}
+
+// NewLeaf makes a leaf. A nil or empty tree gives a leaf that limits nothing.
+func (t *Tree) NewLeaf() (*Leaf, error) {
+	l := &Leaf{tree: t}
+	if t == nil || len(t.have) == 0 {
+		return l, nil
+	}
+	l.name = "s" + strconv.FormatInt(t.next.Add(1), 10)
+	for _, dir := range t.dirs() {
+		if err := os.Mkdir(filepath.Join(dir, l.name), 0o755); err != nil {
+			l.Remove(0)
+			return nil, fmt.Errorf("cannot make cgroup leaf: %w", err)
+		}
+	}
+	if t.v2 != "" {
+		fd, err := os.OpenFile(filepath.Join(t.v2, l.name), unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			l.Remove(0)
+			return nil, fmt.Errorf("cannot open cgroup leaf: %w", err)
+		}
+		l.FD = fd
+	}
+	return l, nil
+}
+
+// dirs lists each directory once: several v1 controllers may share one.
+func (t *Tree) dirs() []string {
+	var out []string
+	if t.v2 != "" {
+		out = append(out, t.v2)
+	}
+	for _, c := range controllers {
+		if d := t.v1[c]; d != "" && !contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// on returns the leaf's directory for a controller and whether it is v2.
+func (l *Leaf) on(c Controller) (dir string, v2 bool) {
+	if !l.tree.Has(c) {
+		return "", false
+	}
+	if d := l.tree.v1[c]; d != "" {
+		return filepath.Join(d, l.name), false
+	}
+	return filepath.Join(l.tree.v2, l.name), true
+}
+
+// Join moves a process into the leaf on the v1 hierarchies. On v2 processes
+// are born there (FD).
+func (l *Leaf) Join(pid int) error {
+	if l.tree == nil {
+		return nil
+	}
+	done := map[string]bool{}
+	for _, c := range controllers {
+		dir, v2 := l.on(c)
+		if dir == "" || v2 || done[dir] {
+			continue
+		}
+		done[dir] = true
+		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("cannot put process %d into its cgroup: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// Set writes the limits and reads them back. extra processes (the seat and the
+// init) are added to the limit of processes.
+func (l *Leaf) Set(lim Limits, extra int) error {
+	if dir, v2 := l.on(Memory); dir != "" {
+		if err := setMemory(dir, v2, lim.Memory); err != nil {
+			return err
+		}
+	}
+	if dir, _ := l.on(PIDs); dir != "" {
+		if err := setChecked(dir, "pids.max", strconv.Itoa(lim.PIDs+extra)); err != nil {
+			return err
+		}
+	}
+	if dir, v2 := l.on(CPU); dir != "" {
+		return setCPU(dir, v2, lim.CPUs)
+	}
+	return nil
+}
+
+func setMemory(dir string, v2 bool, bytes int64) error {
+	text := strconv.FormatInt(bytes, 10)
+	if v2 {
+		if err := setChecked(dir, "memory.max", text); err != nil {
+			return err
+		}
+		// no swap; the file is absent on a kernel without swap
+		if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return write(dir, "memory.oom.group", "1")
+	}
+	// memsw must not be below memory: with a larger new limit it goes first
+	_ = write(dir, "memory.memsw.limit_in_bytes", text)
+	if err := setChecked(dir, "memory.limit_in_bytes", text); err != nil {
+		return err
+	}
+	if err := write(dir, "memory.memsw.limit_in_bytes", text); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// cpuPeriod is the period of the bandwidth controller in microseconds, the
+// kernel's default.
+const cpuPeriod = 100000
+
+func setCPU(dir string, v2 bool, cpus float64) error {
+	quota := "max"
+	if cpus > 0 {
+		// the kernel takes no quota below 1 ms
+		quota = strconv.Itoa(max(1000, int(cpus*cpuPeriod)))
+	}
+	if v2 {
+		return setChecked(dir, "cpu.max", fmt.Sprintf("%s %d", quota, cpuPeriod))
+	}
+	if cpus == 0 {
+		quota = "-1"
+	}
+	return setChecked(dir, "cpu.cfs_quota_us", quota)
+}
+
+// setChecked writes a setting and compares what the kernel then says. Sizes
+// may be rounded down to pages.
+func setChecked(dir, file, text string) error {
+	if err := write(dir, file, text); err != nil {
+		return err
+	}
+	got, err := read(dir, file)
+	if err != nil {
+		return err
+	}
+	if got == text {
+		return nil
+	}
+	want, err1 := strconv.ParseInt(text, 10, 64)
+	have, err2 := strconv.ParseInt(got, 10, 64)
+	if err1 == nil && err2 == nil && have <= want && want-have < 4096 {
+		return nil
+	}
+	return fmt.Errorf("cannot set %s: wrote %q, the kernel says %q", filepath.Join(dir, file), text, got)
+}
+
+func write(dir, file, text string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
+}
+
+func read(dir, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	return strings.TrimSpace(string(b)), err
+}
+
+// Remove removes the leaf; it waits up to the given time for the last process
+// to be gone. It is idempotent.
+func (l *Leaf) Remove(wait time.Duration) error {
+	if l.FD != nil {
+		l.FD.Close()
+		l.FD = nil
+	}
+	if l.tree == nil || l.name == "" {
+		return nil
+	}
+	var errs []error
+	for _, dir := range l.tree.dirs() {
+		errs = append(errs, removeDir(filepath.Join(dir, l.name), time.Now().Add(wait)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeDir removes one cgroup. EBUSY means that a dead process is not yet
+// quite gone.
+func removeDir(dir string, until time.Time) error {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT {
+			return nil
+		}
+		if err != unix.EBUSY || !time.Now().Before(until) {
+			return &os.PathError{Op: "remove cgroup", Path: dir, Err: err}
+		}
+		time.Sleep(pause)
+	}
+}

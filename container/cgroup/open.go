@@ -1,0 +1,241 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is where this process stands in the hierarchies.
+type Place struct {
+	// V2 is the absolute directory of the own cgroup on the unified
+	// hierarchy, "" if none is mounted; V1 those of the v1 controllers.
+	V2 string
+	V1 map[Controller]string
+}
+
+// Here finds the own place from mountinfo and /proc/self/cgroup.
+func Here() (Place, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Place{}, fmt.Errorf("cannot find cgroup mounts: %w", err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return Place{}, fmt.Errorf("cannot find own cgroup: %w", err)
+	}
+	return parsePlace(string(mounts), string(own)), nil
+}
+
+func parsePlace(mountinfo, own string) Place {
+	p := Place{V1: map[Controller]string{}}
+	paths := map[string]string{} // controller, "" for v2 -> path
+	for _, line := range strings.Split(own, "\n") {
+		f := strings.SplitN(line, ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		for _, c := range strings.Split(f[1], ",") {
+			paths[c] = f[2]
+		}
+	}
+	for _, line := range strings.Split(mountinfo, "\n") {
+		before, after, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if !ok || len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		root, at := f[3], f[4]
+		switch g[0] {
+		case "cgroup2":
+			if p.V2 == "" {
+				p.V2 = below(at, root, paths[""])
+			}
+		case "cgroup":
+			for _, c := range controllers {
+				if optionListed(g[2], string(c)) && p.V1[c] == "" {
+					p.V1[c] = below(at, root, paths[string(c)])
+				}
+			}
+		}
+	}
+	return p
+}
+
+func optionListed(options, name string) bool {
+	for _, o := range strings.Split(options, ",") {
+		if o == name {
+			return true
+		}
+	}
+	return false
+}
+
+// below is the directory of a cgroup path under a mount that shows root.
+func below(at, root, path string) string {
+	if path == "" {
+		return ""
+	}
+	if root != "/" {
+		path = strings.TrimPrefix(path, root)
+	}
+	return filepath.Join(at, path)
+}
+
+// Open makes a tree named name at the own place, using each controller that
+// can be used. A tree without controllers is not an error: Has tells.
+func Open(ctx context.Context, name string) (*Tree, error) {
+	p, err := Here()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{v1: map[Controller]string{}, have: map[Controller]bool{}}
+	for _, c := range controllers {
+		own := p.V1[c]
+		if own == "" {
+			continue
+		}
+		if dir, ok := t.make(filepath.Join(own, name)); ok {
+			t.v1[c] = dir
+			t.have[c] = true
+		}
+	}
+	if p.V2 != "" && !t.have[Memory] {
+		if err := t.openV2(ctx, p.V2, name); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// make makes a directory unless it was made for another controller.
+func (t *Tree) make(dir string) (string, bool) {
+	if contains(t.made, dir) {
+		return dir, true
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", false
+	}
+	t.made = append(t.made, dir)
+	return dir, true
+}
+
+// openV2 finds a directory on the unified hierarchy whose children can have
+// limits: a cgroup that holds processes cannot give controllers to children,
+// so the place is beside our own cgroup, or below it after we have moved into
+// a child ourselves, or a scope of the user's systemd.
+func (t *Tree) openV2(ctx context.Context, own, name string) error {
+	if t.beside(own, name) || t.belowOwn(own, name) {
+		return nil
+	}
+	return t.scope(ctx, name)
+}
+
+// beside makes the tree in the parent of our cgroup, if that is delegated to
+// us with controllers for its children.
+func (t *Tree) beside(own, name string) bool {
+	parent := filepath.Dir(own)
+	if unix.Access(filepath.Join(parent, "cgroup.procs"), unix.W_OK) != nil {
+		return false
+	}
+	return t.useV2(filepath.Join(parent, name))
+}
+
+// belowOwn makes the tree in our own cgroup. We are moved into a child of it;
+// if other processes are there, the kernel refuses and so do we.
+func (t *Tree) belowOwn(own, name string) bool {
+	if unix.Access(filepath.Join(own, "cgroup.procs"), unix.W_OK) != nil || own == "/sys/fs/cgroup" {
+		return false
+	}
+	self, ok := t.make(filepath.Join(own, name+"-supervisor"))
+	if !ok {
+		return false
+	}
+	pid := fmt.Sprint(os.Getpid())
+	if write(self, "cgroup.procs", pid) != nil {
+		return false
+	}
+	if enable(own) && t.useV2(filepath.Join(own, name)) {
+		// we cannot remove the cgroup we stand in: go back on Close
+		t.stop = func() {
+			_ = disable(own)
+			_ = write(own, "cgroup.procs", pid)
+		}
+		return true
+	}
+	_ = disable(own)
+	_ = write(own, "cgroup.procs", pid)
+	return false
+}
+
+// useV2 makes dir and turns the controllers on for its children.
+func (t *Tree) useV2(dir string) bool {
+	if _, ok := t.make(dir); !ok {
+		return false
+	}
+	if !enable(dir) {
+		_ = unix.Rmdir(dir)
+		t.made = t.made[:len(t.made)-1]
+		return false
+	}
+	t.v2 = dir
+	for _, c := range controllers {
+		if t.v1[c] == "" {
+			t.have[c] = true
+		}
+	}
+	return true
+}
+
+// enable gives memory, pids and cpu to the children of dir. All three or
+// nothing: systems that delegate one delegate all, and half a limit is none.
+func enable(dir string) bool {
+	return write(dir, "cgroup.subtree_control", "+memory +pids +cpu") == nil
+}
+
+func disable(dir string) error {
+	return write(dir, "cgroup.subtree_control", "-memory -pids -cpu")
+}
+
+// Candidates lists every directory that Open could make for a name here, for
+// a later process to remove if this one dies.
+func Candidates(name string) []string {
+	p, err := Here()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, c := range controllers {
+		if own := p.V1[c]; own != "" && !contains(out, filepath.Join(own, name)) {
+			out = append(out, filepath.Join(own, name))
+		}
+	}
+	if p.V2 != "" {
+		out = append(out, filepath.Join(filepath.Dir(p.V2), name), filepath.Join(p.V2, name), filepath.Join(p.V2, name+"-supervisor"))
+	}
+	return out
+}
+
+// RemoveAll removes trees that a dead process made, leaves first. Directories
+// whose last element does not begin with name are left alone: the list may
+// have been damaged.
+func RemoveAll(dirs []string, name string) {
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) || !strings.HasPrefix(filepath.Base(dir), name) || len(name) < 8 {
+			continue
+		}
+		leaves, _ := os.ReadDir(dir)
+		for _, l := range leaves {
+			if l.IsDir() {
+				_ = removeDir(filepath.Join(dir, l.Name()), time.Now().Add(2*time.Second))
+			}
+		}
+		_ = removeDir(dir, time.Now().Add(2*time.Second))
+	}
+}

@@ -1,0 +1,241 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/cgroup"
+	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// Seat is a process of the keeper's that lives in one cgroup leaf and clones
+// the sandboxes of that leaf, one at a time.
+type Seat struct {
+	cell *Cell
+	leaf *cgroup.Leaf
+	sock sock
+	pid  int
+	busy bool
+}
+
+// seatProcesses is how many of our own processes count against the leaf's
+// process limit: the seat (v1 only, but a constant is simpler to read back)
+// and the init.
+const seatProcesses = 2
+
+// NewSeat makes a seat with a leaf of its own.
+func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
+	leaf, err := c.base.Cgroup.NewLeaf()
+	if err != nil {
+		return nil, err
+	}
+	s := &Seat{cell: c, leaf: leaf}
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Seat) start() error {
+	ours, theirs, err := sockPair()
+	if err != nil {
+		return err
+	}
+	s.sock = ours
+	defer theirs.Close()
+	if _, err := s.cell.ask("seat", keeper.Tape{}, keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
+		return err
+	}
+	r, err := answer(s.sock, "seat", keeper.Tape{})
+	if err != nil {
+		return err
+	}
+	r.close()
+	s.pid = r.pid
+	return s.leaf.Join(s.pid)
+}
+
+// Reusable tells whether the seat can serve another sandbox. On v2 a leaf's
+// peak of memory cannot be forgotten, so a leaf serves one sandbox.
+func (s *Seat) Reusable() bool { return s.leaf.FD == nil }
+
+// Close ends the seat and its sandbox and removes the leaf.
+func (s *Seat) Close() error {
+	_ = s.sock.close()
+	return s.leaf.Remove(5 * time.Second)
+}
+
+// Sandbox is a running sandbox: an init with its namespaces and its view.
+type Sandbox struct {
+	seat  *Seat
+	plan  plan.Plan
+	sock  sock
+	pidfd *os.File // of the init
+	// Workspace is the directory behind /workspace.
+	Workspace *os.File
+
+	mu      sync.Mutex
+	runs    map[uint64]*Process
+	ended   chan struct{} // closed when the init's socket has ended
+	nextRun atomic.Uint64
+	closed  bool
+}
+
+// Lifetime says how long a sandbox lives.
+type Lifetime int
+
+const (
+	// Kept sandboxes live until Close.
+	Kept Lifetime = iota
+	// OneShot sandboxes end with their first program.
+	OneShot
+)
+
+// NewSandbox makes a sandbox in the seat's leaf.
+func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*Sandbox, error) {
+	if s.busy {
+		return nil, bug("seat is busy")
+	}
+	err := s.leaf.Set(cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}, seatProcesses)
+	if err == nil {
+		err = s.leaf.Reset()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot set limits: %w", err)
+	}
+	var flags uint32
+	if life == OneShot {
+		flags |= keeper.FlagOneShot
+	}
+	if s.leaf.FD != nil {
+		flags |= keeper.FlagCgroup
+	}
+	tape, err := sandboxTape(p, flags)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := sockPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	fds := []int{int(theirs.Fd())}
+	if s.leaf.FD != nil {
+		fds = append(fds, int(s.leaf.FD.Fd()))
+	}
+	b := &Sandbox{seat: s, plan: p, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
+	r, err := converse(s.sock, "sandbox", tape, tape.Message, fds...)
+	if err != nil {
+		ours.close()
+		return nil, err
+	}
+	b.pidfd = r.fd
+	theirs.Close()
+	ready, err := answer(ours, "sandbox", tape)
+	if err != nil {
+		close(b.ended)
+		return nil, errors.Join(err, b.Close())
+	}
+	b.Workspace = ready.fd
+	s.busy = true
+	go b.listen()
+	return b, nil
+}
+
+// listen is the only reader of the init's socket. It ends when the init does.
+func (b *Sandbox) listen() {
+	defer close(b.ended)
+	for {
+		r, err := b.sock.recv()
+		if err != nil {
+			b.mu.Lock()
+			for _, p := range b.runs {
+				p.lost()
+			}
+			b.runs = nil
+			b.mu.Unlock()
+			return
+		}
+		r.close()
+		b.mu.Lock()
+		p := b.runs[uint64(r.A)]
+		delete(b.runs, uint64(r.A))
+		b.mu.Unlock()
+		if p != nil {
+			p.finished(r.Report)
+		}
+	}
+}
+
+// Usage is what the sandbox has used since it was made.
+func (b *Sandbox) Usage() (cgroup.Usage, error) { return b.seat.leaf.Usage() }
+
+// Leaf is the sandbox's cgroup.
+func (b *Sandbox) Leaf() *cgroup.Leaf { return b.seat.leaf }
+
+// Signal sends a signal to everything in the sandbox but its init.
+func (b *Sandbox) Signal(sig unix.Signal) error {
+	return b.sock.send(keeper.Message(keeper.MsgSignal, 0, 0, uint64(sig)))
+}
+
+// Kill ends the sandbox at once: the kernel ends every process of a pid
+// namespace with its init.
+func (b *Sandbox) Kill() error {
+	err := unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	if err != nil && err != unix.ESRCH {
+		return fmt.Errorf("cannot kill sandbox: %w", err)
+	}
+	return nil
+}
+
+// Gone waits until the init is dead, which the kernel reports only after
+// every other process of its namespace is.
+func (b *Sandbox) Gone(wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	for {
+		ms := max(0, int(time.Until(deadline).Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}, ms)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot wait for sandbox: %w", err)
+		}
+		if n == 0 {
+			return fmt.Errorf("cannot end sandbox: its processes are still there after %s", wait)
+		}
+		return nil
+	}
+}
+
+// Close kills the sandbox, waits until it is gone and frees its seat. It is
+// idempotent.
+func (b *Sandbox) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	b.mu.Unlock()
+	err := b.Kill()
+	if err == nil {
+		err = b.Gone(farSideTimeout)
+	}
+	_ = b.sock.close()
+	<-b.ended
+	b.pidfd.Close()
+	if b.Workspace != nil {
+		b.Workspace.Close()
+	}
+	b.seat.busy = false
+	return err
+}

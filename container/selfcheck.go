@@ -1,0 +1,171 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/syndtr/gocapability/capability"
+
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// ErrNotIsolated is a self-check that found a difference between what the plan
+// says and what the kernel says. The program was not started.
+type ErrNotIsolated struct{ Differences []string }
+
+func (e *ErrNotIsolated) Error() string {
+	return "cannot start program: the sandbox is not what was planned: " + strings.Join(e.Differences, "; ")
+}
+
+// Check asks the kernel, from outside, about a process that has done
+// everything but execve: capabilities, no_new_privs, filter, namespaces,
+// descriptors. It compares with the plan and with ourselves; any difference is
+// an error.
+func (p *Process) Check(pl plan.Plan) error {
+	c := checker{pid: p.PID}
+	c.capabilities()
+	c.status(pl)
+	c.namespaces()
+	c.descriptors()
+	if len(c.bad) > 0 {
+		return &ErrNotIsolated{Differences: c.bad}
+	}
+	return nil
+}
+
+type checker struct {
+	pid int
+	bad []string
+}
+
+func (c *checker) differ(format string, args ...any) {
+	c.bad = append(c.bad, fmt.Sprintf(format, args...))
+}
+
+// capabilities reads the five sets.
+func (c *checker) capabilities() {
+	caps, err := capability.NewPid2(c.pid)
+	if err == nil {
+		err = caps.Load()
+	}
+	if err != nil {
+		c.differ("capabilities cannot be read: %v", err)
+		return
+	}
+	for _, set := range []capability.CapType{capability.EFFECTIVE, capability.PERMITTED, capability.INHERITABLE, capability.BOUNDING, capability.AMBIENT} {
+		if !caps.Empty(set) {
+			c.differ("%s capabilities are not empty: %s", set, caps.StringCap(set))
+		}
+	}
+}
+
+// status reads the lines of /proc/PID/status that the kernel writes about the
+// process's protection.
+func (c *checker) status(pl plan.Plan) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	if err != nil {
+		c.differ("status cannot be read: %v", err)
+		return
+	}
+	want := map[string]string{
+		"NoNewPrivs":      "1",
+		"Seccomp":         "2",
+		"Seccomp_filters": strconv.Itoa(ownFilters() + 1),
+		"Uid":             strings.Repeat(strconv.Itoa(pl.Identity.HostUID)+"\t", 4),
+		"Gid":             strings.Repeat(strconv.Itoa(pl.Identity.HostGID)+"\t", 4),
+	}
+	seen := 0
+	for _, line := range strings.Split(string(b), "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		w, ok := want[key]
+		if !ok {
+			continue
+		}
+		seen++
+		if strings.TrimSpace(value) != strings.TrimSpace(w) {
+			c.differ("%s is %q, want %q", key, strings.TrimSpace(value), strings.TrimSpace(w))
+		}
+	}
+	// Seccomp_filters is there from Linux 5.9 on
+	if seen < len(want)-1 {
+		c.differ("status lacks %d of %d lines", len(want)-seen, len(want))
+	}
+}
+
+// namespaces compares with our own: none may be shared.
+func (c *checker) namespaces() {
+	for _, k := range namespaces.All {
+		inside, err := namespaces.Inode(c.pid, k)
+		if err != nil {
+			c.differ("%v", err)
+			continue
+		}
+		outside, err := namespaces.OwnInode(k)
+		if err != nil {
+			c.differ("%v", err)
+		} else if inside == outside {
+			c.differ("the %s namespace is the host's", k)
+		}
+	}
+	if same, err := namespaces.SameNet(c.pid, os.Getpid()); err != nil {
+		c.differ("%v", err)
+	} else if same {
+		c.differ("the network is the host's")
+	}
+}
+
+// descriptors allows 0 to 2, and what execve closes: 3, the socket, and the
+// seccomp listener.
+func (c *checker) descriptors() {
+	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		c.differ("descriptors cannot be listed: %v", err)
+		return
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err == nil && n <= 2 {
+			continue
+		}
+		to, _ := os.Readlink(dir + "/" + e.Name())
+		if n != 3 && to != "anon_inode:seccomp notify" {
+			c.differ("descriptor %s is open", e.Name())
+		} else if !c.closedByExec(e.Name()) {
+			c.differ("descriptor %s would survive execve", e.Name())
+		}
+	}
+}
+
+// closedByExec reads the close-on-exec flag of a descriptor.
+func (c *checker) closedByExec(fd string) bool {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", c.pid, fd))
+	if err != nil {
+		return false
+	}
+	const cloexec = 0o2000000 // O_CLOEXEC, as fdinfo shows it
+	for _, line := range strings.Split(string(info), "\n") {
+		if f, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseUint(strings.TrimSpace(f), 8, 64)
+			return err == nil && flags&cloexec != 0
+		}
+	}
+	return false
+}
+
+// ownFilters is the number of seccomp filters that this process is under
+// itself, and so everything it starts.
+var ownFilters = sync.OnceValue(func() int {
+	b, _ := os.ReadFile("/proc/self/status")
+	for _, line := range strings.Split(string(b), "\n") {
+		if v, ok := strings.CutPrefix(line, "Seccomp_filters:"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(v))
+			return n
+		}
+	}
+	return 0
+})

@@ -1,0 +1,335 @@
+package container
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/rootfs"
+)
+
+// The tapes: what the far side does, step by step. docs/startup.md walks
+// through them in the same order.
+
+var (
+	atCwd   = keeper.Int(unix.AT_FDCWD)
+	null    = keeper.Int(0)
+	noDev   = uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	noneFS  = keeper.Str("none")
+	rootDir = keeper.Str("/")
+)
+
+func mount(b *keeper.Builder, step string, source, target, fstype string, flags uintptr, data string) {
+	d := null
+	if data != "" {
+		d = keeper.Str(data)
+	}
+	b.Call(step, unix.SYS_MOUNT, keeper.Str(source), keeper.Str(target), keeper.Str(fstype), keeper.Word(uint64(flags)), d)
+}
+
+func bind(b *keeper.Builder, source, target string) {
+	mount(b, "bind "+source+" on "+target, source, target, "none", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func mkdir(b *keeper.Builder, path string, mode uint32) {
+	b.Call("make directory "+path, unix.SYS_MKDIRAT, atCwd, keeper.Str(path), keeper.Int(int(mode)))
+}
+
+// cellTape builds the cell's root from the view and exchanges it for the one
+// that libcontainer pivoted into. The keeper runs it once.
+func cellTape(v rootfs.View) (keeper.Tape, error) {
+	b := keeper.NewBuilder(0)
+	// 1. end with the supervisor, whatever thread started us
+	b.Call("ask for a parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), keeper.Int(int(unix.SIGKILL)))
+	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
+	// 2. the view's own operations
+	b.CallUnless("make directory "+rootfs.New, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(rootfs.New), keeper.Int(0o755))
+	for _, o := range v.Ops {
+		viewOp(b, o)
+	}
+	// 3. a fresh proc while libcontainer's is still in sight: the kernel
+	// allows a new one only beside a fully visible old one
+	mount(b, "mount proc for the keeper", "proc", rootfs.New+"/proc", "proc", noDev|unix.MS_NOEXEC, "")
+	// 4. exchange the root and let go of the old one with all stages
+	b.Call("enter the new root", unix.SYS_CHDIR, keeper.Str(rootfs.New))
+	b.Call("exchange the root", unix.SYS_PIVOT_ROOT, keeper.Str("."), keeper.Str("."))
+	b.Call("let go of the old root", unix.SYS_UMOUNT2, keeper.Str("."), keeper.Int(unix.MNT_DETACH))
+	b.Call("enter the root", unix.SYS_CHDIR, rootDir)
+	b.Call("make mounts private", unix.SYS_MOUNT, noneFS, rootDir, null, keeper.Word(unix.MS_REC|unix.MS_PRIVATE), null)
+	return b.Encode(keeper.MsgTape, 0)
+}
+
+func viewOp(b *keeper.Builder, o rootfs.Op) {
+	switch o.Kind {
+	case rootfs.Dir:
+		mkdir(b, o.Target, o.Mode)
+	case rootfs.Link:
+		b.Call("link "+o.Target, unix.SYS_SYMLINKAT, keeper.Str(o.Source), atCwd, keeper.Str(o.Target))
+	case rootfs.File:
+		b.MakeFile(o.Target, o.Content, o.Mode)
+	case rootfs.Bind:
+		bind(b, o.Source, o.Target)
+	case rootfs.Tmpfs:
+		b.CallUnless("make directory "+o.Target, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(o.Target), keeper.Int(0o755))
+		mount(b, "mount tmpfs on "+o.Target, "tmpfs", o.Target, "tmpfs", noDev, fmt.Sprintf("size=%d,nr_inodes=8192,mode=0755", o.Size))
+	case rootfs.Overlay:
+		mount(b, "mount overlay on "+o.Target, "overlay", o.Target, "overlay", noDev|unix.MS_RDONLY, "lowerdir="+o.Source)
+	case rootfs.Seal:
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+		b.Call("make "+o.Target+" read-only", unix.SYS_MOUNT_SETATTR, atCwd, keeper.Str(o.Target), keeper.Int(unix.AT_RECURSIVE), keeper.Data(words(attr.Attr_set, attr.Attr_clr, attr.Propagation, attr.Userns_fd)), keeper.Int(32))
+	}
+}
+
+// capBound is the number of capabilities to drop from the bounding set; the
+// kernel answers EINVAL from its last one on.
+const capBound = 63
+
+// sandboxTape makes the sandbox's own view and locks its init down. It runs in
+// the sandbox's PID 1, in new user, pid, mount, net, ipc and uts namespaces.
+// Register 0 is the socket to the supervisor.
+func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
+	b := keeper.NewBuilder(1)
+	// 1. end with the seat
+	b.Call("ask for a parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), keeper.Int(int(unix.SIGKILL)))
+	// 2. become the program's user; /proc is still the cell's
+	uid, gid := p.Identity.SandboxMaps()
+	b.WriteFile("/proc/self/setgroups", "deny")
+	b.WriteFile("/proc/self/uid_map", uid.String())
+	b.WriteFile("/proc/self/gid_map", gid.String())
+	// 3. a cgroup namespace of the leaf we were born in
+	b.Call("make cgroup namespace", unix.SYS_UNSHARE, keeper.Int(unix.CLONE_NEWCGROUP))
+	// 4. proc of the new pid namespace, and the settings that go through it
+	proc := ""
+	if p.Proc.PIDsOnly {
+		proc = "subset=pid"
+	}
+	closeNamespaces(b)
+	mount(b, "mount proc on /proc", "proc", "/proc", "proc", noDev|unix.MS_NOEXEC, proc)
+	maskProc(b, p)
+	// 5. the writable part: one tmpfs, so that one limit covers all of it
+	writable(b, p)
+	// 6. a private set of pseudo-terminals
+	if p.Terminals {
+		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	}
+	// 7. loopback
+	loopbackUp(b)
+	b.Call("set host name", unix.SYS_SETHOSTNAME, keeper.Str(p.Hostname), keeper.Int(len(p.Hostname)))
+	// 8. hand out the workspace
+	b.Call("enter the workspace", unix.SYS_CHDIR, keeper.Str("/workspace"))
+	dir := b.CallReg("open the workspace", unix.SYS_OPENAT, atCwd, keeper.Str("/workspace"), keeper.Int(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), null)
+	// 9. no capability from here on, in this process and all its children
+	dropCapabilities(b)
+	b.Send("report the sandbox", keeper.R(0), keeper.R(dir))
+	b.Call("close the workspace", unix.SYS_CLOSE, keeper.R(dir))
+	return b.Encode(keeper.MsgSandbox, flags, uint64(namespaces.SandboxFlags))
+}
+
+// closeNamespaces sets the user.max_* limits of the new user namespace. They
+// go through the cell's proc: the sysctl files show the user namespace of who
+// opens them.
+func closeNamespaces(b *keeper.Builder) {
+	for _, l := range namespaces.Limits {
+		b.WriteFile("/proc/sys/user/"+l.Name, strconv.Itoa(l.Value))
+	}
+}
+
+// maskProc covers what of /proc shows the host. Files that only the host's
+// root may read need no cover: nobody inside is that user.
+func maskProc(b *keeper.Builder, p plan.Plan) {
+	if p.Proc.PIDsOnly {
+		return
+	}
+	for _, f := range p.Proc.MaskedFiles {
+		bind(b, "/dev/null", f)
+	}
+	for _, d := range p.Proc.MaskedDirs {
+		bind(b, rootfs.Empty, d)
+	}
+	for _, name := range rootfs.StandInNames {
+		bind(b, rootfs.StandIns+"/"+name, "/proc/"+name)
+	}
+	bind(b, "/proc/sys", "/proc/sys")
+	mount(b, "make /proc/sys read-only", "none", "/proc/sys", "none", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|noDev|unix.MS_NOEXEC, "")
+}
+
+// writable mounts one tmpfs and shows parts of it at the writable places. The
+// part that is the workspace covers the mount point last, so that the others
+// are not seen below it.
+func writable(b *keeper.Builder, p plan.Plan) {
+	const at = "/workspace"
+	mount(b, "mount tmpfs on "+at, "tmpfs", at, "tmpfs", noDev,
+		fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", p.Disk, p.Inodes))
+	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
+	parts := []struct {
+		name, target string
+		mode         uint32
+	}{{"tmp", "/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}, {"home", p.Home, 0o700}, {"workspace", at, 0o755}}
+	for _, part := range parts {
+		mkdir(b, at+"/"+part.name, part.mode)
+		bind(b, at+"/"+part.name, part.target)
+		if part.name == "shm" {
+			mount(b, "make /dev/shm noexec", "none", "/dev/shm", "none", unix.MS_BIND|unix.MS_REMOUNT|noDev|unix.MS_NOEXEC, "")
+		}
+	}
+	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0o022))
+}
+
+// loopbackUp sets IFF_UP on lo, which brings 127.0.0.1 and ::1.
+func loopbackUp(b *keeper.Builder) {
+	var ifreq [40]byte
+	copy(ifreq[:], "lo")
+	ifreq[16] = unix.IFF_UP
+	s := b.CallReg("open a socket for lo", unix.SYS_SOCKET, keeper.Int(unix.AF_INET), keeper.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), null)
+	b.Call("bring lo up", unix.SYS_IOCTL, keeper.R(s), keeper.Int(unix.SIOCSIFFLAGS), keeper.Data(ifreq[:]))
+	b.Call("close the socket for lo", unix.SYS_CLOSE, keeper.R(s))
+}
+
+func dropCapabilities(b *keeper.Builder) {
+	b.Call("clear ambient capabilities", unix.SYS_PRCTL, keeper.Int(unix.PR_CAP_AMBIENT), keeper.Int(unix.PR_CAP_AMBIENT_CLEAR_ALL), null, null, null)
+	for c := range capBound {
+		b.CallUnless("drop capability "+strconv.Itoa(c)+" from the bounding set", unix.EINVAL, unix.SYS_PRCTL, keeper.Int(unix.PR_CAPBSET_DROP), keeper.Int(c))
+	}
+	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
+	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(make([]byte, 24)))
+	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+}
+
+// program is what the program tape needs to know.
+type program struct {
+	args     []string
+	paths    []string // candidates for execve, in order
+	env      []string
+	dir      string
+	noStdin  bool
+	terminal bool
+	size     [2]uint16
+	cpus     []int // processors it may use; nil means all
+}
+
+// programTape turns a child of init into the program. Register 0 is the
+// program's socket; its streams follow.
+func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
+	b := keeper.NewBuilder(prog.descriptors())
+	// 1. a session of its own
+	b.Call("make a session", unix.SYS_SETSID)
+	if prog.terminal {
+		openTerminal(b, prog)
+	} else {
+		placeStreams(b, prog)
+	}
+	// 2. descriptors 0 to 2, and the socket at 3 until execve
+	high := b.CallReg("move the socket", unix.SYS_FCNTL, keeper.R(0), keeper.Int(unix.F_DUPFD_CLOEXEC), keeper.Int(64))
+	b.Call("place the socket", unix.SYS_DUP3, keeper.R(high), keeper.Int(3), keeper.Int(unix.O_CLOEXEC))
+	sock := keeper.Int(3)
+	b.ReportTo(sock)
+	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
+	// 3. limits of this process
+	b.WriteFile("/proc/self/oom_score_adj", "1000")
+	for _, l := range p.Rlimits {
+		b.Call("set the limit of "+l.Name, unix.SYS_PRLIMIT64, null, keeper.Int(l.Resource), keeper.Data(words(l.Soft, l.Hard)), null)
+	}
+	if len(prog.cpus) > 0 {
+		mask := make([]byte, 128)
+		for _, c := range prog.cpus {
+			mask[c/8] |= 1 << (c % 8)
+		}
+		b.Call("set the processors", unix.SYS_SCHED_SETAFFINITY, null, keeper.Int(len(mask)), keeper.Data(mask))
+	}
+	b.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, keeper.Int(2), keeper.Data(make([]byte, 8)), null, keeper.Int(8))
+	b.Call("enter "+strconv.Quote(prog.dir), unix.SYS_CHDIR, keeper.Str(prog.dir))
+	// 4. the filter; from here on only what it allows
+	const newListener, waitKillable = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+	listener := keeper.Int(-1)
+	if p.Notify {
+		flags := newListener
+		if p.NotifyKillable {
+			flags |= waitKillable
+		}
+		listener = keeper.R(b.CallReg("load the seccomp filter", unix.SYS_SECCOMP, keeper.Int(unix.SECCOMP_SET_MODE_FILTER), keeper.Int(flags), keeper.Filter(p.Filter)))
+	} else {
+		b.Call("load the seccomp filter", unix.SYS_SECCOMP, keeper.Int(unix.SECCOMP_SET_MODE_FILTER), null, keeper.Filter(p.Filter))
+	}
+	// 5. the supervisor checks us from outside, then lets us go
+	b.Send("report the program", sock, listener)
+	b.Wait(sock) // our copy of the listener is closed by execve
+	argv, env := keeper.Strings(prog.args), keeper.Strings(prog.env)
+	for _, path := range prog.paths {
+		b.Exec(path, argv, env)
+	}
+	b.NotFound()
+	return b.Encode(keeper.MsgSpawn, 0, id)
+}
+
+// descriptors is how many come with the program's message: its socket, and its
+// streams unless it has a terminal. Standard input may be absent.
+func (p program) descriptors() int {
+	switch {
+	case p.terminal:
+		return 1
+	case p.noStdin:
+		return 3
+	}
+	return 4
+}
+
+// placeStreams puts the streams at 0 to 2. Without standard input, the
+// sandbox's own /dev/null is: no file of the host is handed in for it.
+func placeStreams(b *keeper.Builder, prog program) {
+	first := keeper.Reg(1)
+	if prog.noStdin {
+		n := b.CallReg("open /dev/null", unix.SYS_OPENAT, atCwd, keeper.Str("/dev/null"), keeper.Int(unix.O_RDONLY|unix.O_CLOEXEC), null)
+		b.Call("place descriptor 0", unix.SYS_DUP3, keeper.R(n), keeper.Int(0), null)
+	} else {
+		b.Call("place descriptor 0", unix.SYS_DUP3, keeper.R(first), keeper.Int(0), null)
+		first++
+	}
+	b.Call("place descriptor 1", unix.SYS_DUP3, keeper.R(first), keeper.Int(1), null)
+	b.Call("place descriptor 2", unix.SYS_DUP3, keeper.R(first+1), keeper.Int(2), null)
+}
+
+// openTerminal makes a new pseudo-terminal of the sandbox's own devpts, sends
+// the master to the supervisor and makes the slave the controlling terminal.
+func openTerminal(b *keeper.Builder, prog program) {
+	master := b.CallReg("open /dev/pts/ptmx", unix.SYS_OPENAT, atCwd, keeper.Str("/dev/pts/ptmx"), keeper.Int(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC), null)
+	b.Call("unlock the terminal", unix.SYS_IOCTL, keeper.R(master), keeper.Int(unix.TIOCSPTLCK), keeper.Data(make([]byte, 4)))
+	size := []byte{byte(prog.size[0]), byte(prog.size[0] >> 8), byte(prog.size[1]), byte(prog.size[1] >> 8), 0, 0, 0, 0}
+	b.Call("set the terminal's size", unix.SYS_IOCTL, keeper.R(master), keeper.Int(unix.TIOCSWINSZ), keeper.Data(size))
+	slave := b.CallReg("open the terminal", unix.SYS_IOCTL, keeper.R(master), keeper.Int(unix.TIOCGPTPEER), keeper.Int(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
+	b.Send("report the terminal", keeper.R(0), keeper.R(master))
+	b.Call("make it the controlling terminal", unix.SYS_IOCTL, keeper.R(slave), keeper.Int(unix.TIOCSCTTY), null)
+	for i := range 3 {
+		b.Call("place descriptor "+strconv.Itoa(i), unix.SYS_DUP3, keeper.R(slave), keeper.Int(i), null)
+	}
+}
+
+// candidates are the paths execve tries for a program name, as execvp does.
+func candidates(name, path string) []string {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	var out []string
+	for _, dir := range strings.Split(path, ":") {
+		if dir == "" {
+			dir = "."
+		}
+		out = append(out, dir+"/"+name)
+	}
+	return out
+}
+
+// words lays out 64-bit numbers as the kernel reads them.
+func words(v ...uint64) []byte {
+	b := make([]byte, 0, 8*len(v))
+	for _, w := range v {
+		for i := range 8 {
+			b = append(b, byte(w>>(8*i)))
+		}
+	}
+	return b
+}

@@ -1,0 +1,59 @@
+package isolate
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/container/cgroup"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// limitsRemedy is said when a controller is missing.
+const limitsRemedy = "run under a delegated cgroup: systemd-run --user --scope -p Delegate=yes isolate …, or see isolate doctor"
+
+// gatherFacts is what a plan depends on, read once when a Runtime opens.
+func gatherFacts(base *container.Base, stateDir string) plan.Facts {
+	notify, killable := notification()
+	f := plan.Facts{
+		EUID: os.Geteuid(), EGID: os.Getegid(),
+		CPUs:           runtime.NumCPU(),
+		LimitsBy:       base.Cgroup.By(),
+		Memory:         plan.Have(base.Cgroup.Has(cgroup.Memory)),
+		PIDs:           plan.Have(base.Cgroup.Has(cgroup.PIDs)),
+		CPU:            plan.Have(base.Cgroup.Has(cgroup.CPU)),
+		CPUTime:        plan.Have(base.Cgroup.Has(cgroup.CPUAcct)),
+		LimitsRemedy:   limitsRemedy,
+		Notify:         plan.Have(notify),
+		NotifyKillable: plan.Have(killable),
+		Surroundings:   surroundings(stateDir),
+	}
+	f.MaskedFiles, f.MaskedDirs = plan.ProcMasks("/proc")
+	return f
+}
+
+// notification probes seccomp user notification by asking for it with a filter
+// at address 0: a kernel that knows the flags says EFAULT, one that does not
+// EINVAL.
+func notification() (notify, killable bool) {
+	ask := func(flags uintptr) bool {
+		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0)
+		return errno == unix.EFAULT
+	}
+	return ask(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER),
+		ask(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+}
+
+// surroundings are the places of this user that no bind may show.
+func surroundings(stateDir string) policy.Surroundings {
+	home, _ := os.UserHomeDir()
+	return policy.Surroundings{
+		RuntimeDir:  os.Getenv("XDG_RUNTIME_DIR"),
+		Home:        home,
+		SSHAuthSock: os.Getenv("SSH_AUTH_SOCK"),
+		StateDir:    stateDir,
+	}
+}

@@ -1,0 +1,113 @@
+package isolate
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container"
+)
+
+// judge fills in how the run ended: from what we did (cause), from how the
+// program ended, and from what the kernel counted.
+func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStarted *container.NotStartedError) error {
+	exit := proc.Exit()
+	use, err := b.sandbox.Usage()
+	if err != nil {
+		return fmt.Errorf("cannot read usage: %w", err)
+	}
+	res.Usage.CPU, res.Usage.Memory = use.CPU, use.MemoryPeak
+	res.Usage.OOMKills, res.Usage.PIDsDenied = use.OOMKills, use.PIDsDenied
+	if use.CPU == 0 {
+		res.Usage.CPU = exit.User + exit.System // no controller counted
+	}
+	res.Reason, res.ExitCode, res.Signal = ended(exit)
+	if notStarted != nil {
+		res.Reason, res.Signal, res.Detail = ReasonExit, 0, notStarted.Error()
+		res.NotStarted, res.ExitCode = "not-executable", 126
+		if notStarted.Errno == unix.ENOENT || notStarted.Errno == unix.ENOTDIR {
+			res.NotStarted, res.ExitCode = "not-found", 127
+		}
+		return nil
+	}
+	if cause != "" {
+		res.Reason = cause
+	}
+	b.attribute(res, cause)
+	res.Detail = b.detail(res)
+	return nil
+}
+
+// ended translates a wait status.
+func ended(e container.Exit) (Reason, int, int) {
+	if e.Lost { // init was killed, and everything with it
+		return ReasonSignal, 128 + int(unix.SIGKILL), int(unix.SIGKILL)
+	}
+	if !e.Status.Signaled() {
+		return ReasonExit, e.Status.ExitStatus(), 0
+	}
+	sig := e.Status.Signal()
+	reason := ReasonSignal
+	switch sig {
+	case unix.SIGSYS:
+		reason = ReasonPolicy
+	case unix.SIGXCPU:
+		reason = ReasonCPU
+	case unix.SIGXFSZ:
+		reason = ReasonDisk
+	}
+	return reason, 128 + int(sig), int(sig)
+}
+
+// attribute names the limit behind a failure. A program that succeeds although
+// it met a limit keeps its success; the counters are in the usage.
+func (b *box) attribute(res *Result, cause Reason) {
+	failed := res.ExitCode != 0
+	switch {
+	case !failed || cause == ReasonCancelled || cause == ReasonOutput || cause == ReasonCPU:
+	case res.Usage.OOMKills > 0:
+		res.Reason = ReasonOOM
+	case res.Reason == ReasonPolicy || res.Reason == ReasonCPU:
+	case res.Usage.PIDsDenied > 0:
+		res.Reason = ReasonPIDs
+	case cause == "" && b.full():
+		res.Reason = ReasonDisk
+	}
+}
+
+// full tells whether the writable part has no block or inode left. What a
+// program has deleted again is not seen.
+func (b *box) full() bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(b.sandbox.Workspace.Fd()), &st) != nil {
+		return false
+	}
+	return st.Bavail == 0 || st.Ffree == 0
+}
+
+// detail says which limit it was, for people.
+func (b *box) detail(res *Result) string {
+	l := b.plan.Limits
+	switch res.Reason {
+	case ReasonWall:
+		return fmt.Sprintf("ended by the wall-clock limit of %s", l.Wall)
+	case ReasonCPU:
+		return fmt.Sprintf("ended by the processor-time limit of %s (used %s)", l.CPUTime, res.Usage.CPU.Round(time.Millisecond))
+	case ReasonOOM:
+		return fmt.Sprintf("the memory limit of %s was met and %d processes were killed", Size(l.Memory), res.Usage.OOMKills)
+	case ReasonPIDs:
+		return fmt.Sprintf("the limit of %d processes was met %d times", l.PIDs, res.Usage.PIDsDenied)
+	case ReasonDisk:
+		return fmt.Sprintf("the disk limit of %s and %d files was met", Size(b.plan.Disk), b.plan.Inodes)
+	case ReasonOutput:
+		return fmt.Sprintf("a stream passed the output limit of %s", Size(l.Output))
+	case ReasonPolicy:
+		return "profile " + b.plan.Profile + " ended the program for a system call of a foreign architecture"
+	case ReasonCancelled:
+		return "the caller ended the run"
+	case ReasonSignal:
+		return "ended by signal " + unix.SignalName(unix.Signal(res.Signal))
+	}
+	return ""
+}

@@ -1,0 +1,320 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/rootfs"
+	"github.com/isolate-run/isolate/seccompprofile"
+)
+
+// Facts is what this machine can do, as far as a plan depends on it.
+type Facts struct {
+	EUID, EGID int
+	// CPUs is the number of processors the caller may use.
+	CPUs int
+	// LimitsBy is what can enforce limits ("cgroup2", "cgroup1", "hybrid"),
+	// "" if nothing can. Memory, PIDs, CPU and CPUTime say which it has.
+	LimitsBy                   string
+	Memory, PIDs, CPU, CPUTime Have
+	// LimitsRemedy says what to do about a missing controller.
+	LimitsRemedy string
+	// Notify is seccomp user notification, NotifyKillable its killable form.
+	Notify, NotifyKillable Have
+	// Surroundings are the paths that give the host away.
+	Surroundings policy.Surroundings
+	// Source is where the file view looks.
+	Source rootfs.Source
+	// Masks are the files and directories of /proc to cover.
+	MaskedFiles, MaskedDirs []string
+}
+
+// Have is whether the machine has a thing.
+type Have bool
+
+// Answers to Have.
+const (
+	Yes Have = true
+	No  Have = false
+)
+
+// user is the name of the program's user inside.
+const user = "sandbox"
+
+// maxReadOnlyFile bounds a file given by ReadOnly, in bytes: it is copied into
+// memory once per cell. A directory is not copied.
+const maxReadOnlyFile = 64 << 20
+
+// Resolve makes the plan. The error is a *Refusal, or one of our own faults.
+func Resolve(p policy.Policy, f Facts) (Plan, error) {
+	r := &resolver{policy: p.WithDefaults(), facts: f}
+	for _, x := range p.Validate(f.Surroundings) {
+		r.refuse(x.What, x.Field, x.Hint)
+	}
+	r.limits()
+	files, binds := r.readOnly()
+	r.identity()
+	r.root(files, binds)
+	if err := r.filter(); err != nil {
+		return Plan{}, err
+	}
+	if len(r.problems) > 0 {
+		return Plan{}, &Refusal{Problems: r.problems}
+	}
+	return r.finish()
+}
+
+type resolver struct {
+	policy   policy.Policy
+	facts    Facts
+	plan     Plan
+	problems []Problem
+}
+
+func (r *resolver) refuse(what, rule, remedy string) {
+	r.problems = append(r.problems, Problem{What: what, Rule: rule, Remedy: remedy})
+}
+
+// weaken records a weakening that is consented to, or refuses.
+func (r *resolver) weaken(w policy.Weakening, what, rule, remedy string) {
+	for _, a := range r.policy.Allow {
+		if a == w {
+			r.plan.Weakenings = append(r.plan.Weakenings, w)
+			return
+		}
+	}
+	r.refuse(what, rule, remedy+", or consent with --allow "+string(w))
+}
+
+func (r *resolver) limits() {
+	p, f := r.policy, r.facts
+	by := f.LimitsBy
+	var missing []string
+	for _, c := range []struct {
+		name string
+		have Have
+		need bool
+	}{
+		{"memory", f.Memory, true},
+		{"pids", f.PIDs, true},
+		{"cpu", f.CPU, p.CPUs > 0},
+		{"cpuacct", f.CPUTime, p.CPUTime > 0},
+	} {
+		if c.need && c.have == No {
+			missing = append(missing, c.name)
+		}
+	}
+	if len(missing) > 0 {
+		by = "rlimits"
+		r.weaken(policy.WeakLimits, "cannot enforce limits on the whole process tree",
+			"no usable cgroup controller for "+strings.Join(missing, " and ")+" (docs/security.md, \"limits\")", f.LimitsRemedy)
+	}
+	r.plan.Limits = Limits{
+		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,
+		Grace: p.Grace, Output: int64(p.Output), EndOnOutput: p.EndOnOutput == policy.EndRun,
+	}
+	r.plan.Rlimits = rlimits(p, by == "rlimits")
+	r.plan.Disk, r.plan.Inodes = int64(p.Disk), p.Inodes
+}
+
+// readOnly looks at the sources of binds: links are resolved here, and what
+// they resolve to is judged again.
+func (r *resolver) readOnly() (files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
+	for _, b := range r.policy.ReadOnly {
+		target := b.Target
+		if target == "" {
+			target = b.Source
+		}
+		name := strconv.Quote(b.Source)
+		real, err := filepath.EvalSymlinks(b.Source)
+		if err != nil {
+			r.refuse("cannot show "+name+" read-only", cause(err), "give a path that exists and that you may read")
+			continue
+		}
+		if why, bad := policy.Dangerous(real, r.facts.Surroundings); bad && real != b.Source {
+			r.weaken(policy.UnsafeBinds, "cannot show "+name+" read-only", "it leads to "+strconv.Quote(real)+", "+why, "choose another path")
+			continue
+		}
+		if why, bad := policy.Dangerous(b.Source, r.facts.Surroundings); bad {
+			r.used(policy.UnsafeBinds)
+			_ = why // consent was checked by Validate
+		}
+		if inView(target) && r.policy.Rootfs == "" {
+			r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "give another place, for example "+b.Source+":/data")
+			continue
+		}
+		fi, err := os.Stat(real)
+		if err == nil && fi.IsDir() {
+			d, oerr := os.Open(real)
+			if oerr != nil {
+				r.refuse("cannot show "+name+" read-only", cause(oerr), "make it readable for this user")
+				continue
+			}
+			d.Close()
+			binds = append(binds, rootfs.BoundDir{Source: real, Target: target})
+			continue
+		}
+		if f, ok := r.copied(name, real, target, fi, err); ok {
+			files = append(files, f)
+		}
+	}
+	return files, binds
+}
+
+func (r *resolver) copied(name, real, target string, fi os.FileInfo, err error) (rootfs.CopiedFile, bool) {
+	switch {
+	case err != nil:
+		r.refuse("cannot show "+name+" read-only", cause(err), "give a path that exists and that you may read")
+	case !fi.Mode().IsRegular():
+		r.refuse("cannot show "+name+" read-only", "it is a "+fileType(fi.Mode())+", not a file or directory", "sockets, pipes and devices of the host are never shown; use --in for data")
+	case fi.Size() > maxReadOnlyFile:
+		r.refuse("cannot show "+name+" read-only", fmt.Sprintf("a single file is shown as a copy and may have %d MiB at most", maxReadOnlyFile>>20), "give its directory")
+	default:
+		content, err := os.ReadFile(real)
+		if err != nil {
+			r.refuse("cannot show "+name+" read-only", cause(err), "make it readable for this user")
+			break
+		}
+		return rootfs.CopiedFile{Target: target, Content: content, Mode: 0o444 | uint32(fi.Mode().Perm()&0o111)}, true
+	}
+	return rootfs.CopiedFile{}, false
+}
+
+func (r *resolver) used(w policy.Weakening) {
+	for _, have := range r.plan.Weakenings {
+		if have == w {
+			return
+		}
+	}
+	r.plan.Weakenings = append(r.plan.Weakenings, w)
+}
+
+// inView tells whether the host view owns a place.
+func inView(target string) bool {
+	for _, p := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/sys"} {
+		if target == p || strings.HasPrefix(target, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *resolver) identity() {
+	r.plan.Net = "none"
+	r.plan.Namespaces = namespaces.All
+	r.plan.Identity = namespaces.Choose(r.facts.EUID, r.facts.EGID)
+	r.plan.Home = "/home/" + user
+	r.plan.Hostname = r.policy.Hostname
+	env := map[string]string{
+		"PATH": rootfs.DefaultPath, "HOME": r.plan.Home, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
+		"USER": user, "LOGNAME": user, "SHELL": "/bin/sh",
+	}
+	for k, v := range r.policy.Env {
+		env[k] = v
+	}
+	r.plan.Env = make([]string, 0, len(env))
+	for k, v := range env {
+		r.plan.Env = append(r.plan.Env, k+"="+v)
+	}
+	sort.Strings(r.plan.Env)
+	r.plan.Proc = Proc{MaskedFiles: r.facts.MaskedFiles, MaskedDirs: r.facts.MaskedDirs}
+	r.plan.Terminals = true
+	if r.policy.Profile == policy.ProfileStrict {
+		r.plan.Proc = Proc{PIDsOnly: true}
+		r.plan.Terminals = false
+	}
+}
+
+func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
+	id := rootfs.Identity{UID: r.plan.Identity.UID, GID: r.plan.Identity.GID, User: user, Home: r.plan.Home, Hostname: r.plan.Hostname}
+	m := rootfs.Machine{CPUs: max(1, r.facts.CPUs), Memory: r.plan.Limits.Memory}
+	if c := r.plan.Limits.CPUs; c > 0 {
+		m.CPUs = max(1, min(m.CPUs, int(math.Ceil(c))))
+		m.Quota = int(c * 100000)
+	}
+	var err error
+	if r.policy.Rootfs == "" {
+		r.plan.Root = "host"
+		r.plan.View, err = rootfs.HostView(r.facts.Source, id, m, files, binds)
+	} else {
+		dir := r.policy.Rootfs
+		for _, bad := range rootfs.CheckDir(dir) {
+			r.refuse("cannot use "+strconv.Quote(dir)+" as root", bad, "give a directory with an unpacked root file system whose mount points are ordinary directories")
+		}
+		r.plan.Root = dir
+		r.plan.View, err = rootfs.DirView(dir, r.facts.Source, id, m, files, binds)
+	}
+	if err != nil {
+		r.refuse("cannot prepare the file view", cause(err), "see isolate doctor")
+	}
+}
+
+func (r *resolver) filter() error {
+	f, err := seccompprofile.Compile(r.policy.Profile)
+	if err != nil {
+		return fmt.Errorf("cannot compile the seccomp profile: %w", err)
+	}
+	r.plan.Profile = r.policy.Profile.String()
+	r.plan.Filter, r.plan.FilterDigest = f.BPF, f.Digest
+	r.plan.Notify, r.plan.NotifyKillable = bool(r.facts.Notify), bool(r.facts.NotifyKillable)
+	if r.facts.Notify == No {
+		r.weaken(policy.NoDenialRecords, "cannot record refused calls",
+			"this kernel has no seccomp user notification (Linux 5.7)", "use a newer kernel")
+	}
+	return nil
+}
+
+// finish computes the digests.
+func (r *resolver) finish() (Plan, error) {
+	cell, err := json.Marshal(struct {
+		View rootfs.View
+		ID   namespaces.Identity
+	}{r.plan.View, r.plan.Identity})
+	if err != nil {
+		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
+	}
+	r.plan.CellKey = sum(cell)
+	if r.plan.Weakenings == nil {
+		r.plan.Weakenings = []policy.Weakening{}
+	}
+	all, err := json.Marshal(r.plan)
+	if err != nil {
+		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
+	}
+	r.plan.Digest = sum(all)
+	return r.plan, nil
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(s[:])
+}
+
+func cause(err error) string {
+	if pe, ok := err.(*os.PathError); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func fileType(m os.FileMode) string {
+	switch {
+	case m&os.ModeSocket != 0:
+		return "socket"
+	case m&os.ModeNamedPipe != 0:
+		return "pipe"
+	case m&os.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}

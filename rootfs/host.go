@@ -1,0 +1,156 @@
+package rootfs
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Source is where a view looks at the host. The zero value of Root is "/";
+// tests point it at a tree of their own.
+type Source struct{ Root string }
+
+func (s Source) at(p string) string { return filepath.Join("/", s.Root, p) }
+
+// etcDirs are directories of the host's /etc that programs need to find their
+// own parts; none holds secrets that the user's other programs could not read
+// in /usr. Patterns as in path.Match.
+var etcDirs = []string{"alternatives", "fonts", "java*", "ld.so.conf.d", "perl", "python*", "ssl/certs", "pki/tls/certs", "pki/ca-trust", "ca-certificates", "terminfo", "ImageMagick-*", "R"}
+
+// etcFiles are copied, not bound: a copy needs no mount.
+var etcFiles = []string{"ld.so.cache", "ld.so.conf", "mime.types", "magic", "protocols", "services", "rpc", "locale.alias", "shells", "inputrc", "ssl/openssl.cnf", "debian_version", "gai.conf", "bindresvport.blacklist", "nanorc", "wgetrc", "sensors3.conf", "matplotlibrc"}
+
+// maxEtcFile bounds a copied file; ld.so.cache, the largest, is some 100 KiB
+// on a full desktop.
+const maxEtcFile = 1 << 20
+
+// topDirs are the directories beside /usr that hold programs where the
+// distribution has not merged them into it.
+var topDirs = []string{"bin", "lib", "lib32", "lib64", "libx32", "sbin"}
+
+// rootSize bounds the tmpfs of the root itself in bytes, without copied files.
+const rootSize = 4 << 20
+
+// HostView is the host's /usr and friends, read-only, under a generated /etc:
+// nothing of /home, /root, /run or /var.
+func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
+	t := newTree(New)
+	size := int64(rootSize)
+	for _, f := range files {
+		size += int64(len(f.Content))
+	}
+	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: New, Size: size})
+	v := View{}
+	stage := func(host, name string) string {
+		v.Stages = append(v.Stages, Stage{Source: s.at(host), Name: StageDir + "/" + name})
+		return StageDir + "/" + name
+	}
+	t.bind(stage("/usr", "usr"), "/usr")
+	for _, d := range topDirs {
+		fi, err := os.Lstat(s.at(d))
+		if err != nil {
+			continue
+		}
+		if fi.Mode()&os.ModeSymlink != 0 {
+			if to, err := os.Readlink(s.at(d)); err == nil && insideUsr(to) {
+				t.link("/"+d, to)
+			}
+		} else if fi.IsDir() {
+			t.bind(stage("/"+d, d), "/"+d)
+		}
+	}
+	etc := stage("/etc", "etc")
+	identityFiles(t, id)
+	hostEtc(t, s, etc)
+	skeleton(t, id, m)
+	addBinds(t, &v, files, binds)
+	t.ops = append(t.ops, Op{Kind: Seal, Target: New})
+	devices(t, &v, s)
+	v.Ops = t.ops
+	return v, nil
+}
+
+func insideUsr(link string) bool {
+	return strings.HasPrefix(path.Clean("/"+link), "/usr/")
+}
+
+// hostEtc adds the parts of the host's /etc that are there.
+func hostEtc(t *tree, s Source, stage string) {
+	var dirs []string
+	for _, pattern := range etcDirs {
+		hits, _ := filepath.Glob(s.at("/etc/" + pattern))
+		for _, h := range hits {
+			if fi, err := os.Lstat(h); err == nil && fi.IsDir() && fi.Mode().Perm()&0o5 == 0o5 {
+				rel, _ := filepath.Rel(s.at("/etc"), h)
+				dirs = append(dirs, rel)
+			}
+		}
+	}
+	sort.Strings(dirs)
+	for _, d := range dirs {
+		t.bind(stage+"/"+d, "/etc/"+d)
+	}
+	for _, name := range etcFiles {
+		fi, err := os.Stat(s.at("/etc/" + name))
+		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEtcFile || fi.Mode().Perm()&0o4 == 0 {
+			continue
+		}
+		if b, err := os.ReadFile(s.at("/etc/" + name)); err == nil {
+			t.file("/etc/"+name, b, 0o644)
+		}
+	}
+	t.link("/etc/mtab", "/proc/self/mounts")
+	if to, err := os.Readlink(s.at("/etc/os-release")); err == nil && insideUsr(path.Join("/etc", to)) {
+		t.link("/etc/os-release", to)
+	}
+	if to, err := os.Readlink(s.at("/etc/localtime")); err == nil && insideUsr(path.Join("/etc", to)) {
+		t.link("/etc/localtime", "/usr/share/zoneinfo/UTC") // the host's zone tells where it is
+	}
+}
+
+// skeleton adds the mount points of a sandbox and the generated /sys.
+func skeleton(t *tree, id Identity, m Machine) {
+	for _, d := range []string{"/proc", "/dev", "/dev/shm", "/dev/pts", "/workspace", "/tmp", id.Home, Empty, "/run", "/var", "/var/tmp", "/opt", "/mnt", "/srv", "/root"} {
+		t.dir(d)
+	}
+	t.link("/var/run", "/run")
+	machineFiles(t, m, cpuFlags())
+	t.link("/dev/fd", "/proc/self/fd")
+	t.link("/dev/stdin", "/proc/self/fd/0")
+	t.link("/dev/stdout", "/proc/self/fd/1")
+	t.link("/dev/stderr", "/proc/self/fd/2")
+	t.link("/dev/ptmx", "pts/ptmx")
+	for _, d := range deviceNames {
+		t.file("/dev/"+d, nil, 0o666)
+	}
+}
+
+// deviceNames are the devices a program may open; the table in
+// spec "recommended default policy", row /dev.
+var deviceNames = []string{"null", "zero", "full", "random", "urandom"}
+
+// devices binds the host's device files. They come after Seal: a device on a
+// nodev mount cannot be opened.
+func devices(t *tree, v *View, s Source) {
+	v.Stages = append(v.Stages, Stage{Source: s.at("/dev"), Name: StageDir + "/dev"})
+	for _, d := range deviceNames {
+		t.ops = append(t.ops, Op{Kind: Bind, Target: New + "/dev/" + d, Source: StageDir + "/dev/" + d})
+	}
+}
+
+// cpuFlags is the flags line of the first processor: what the processor can
+// do is not secret (the cpuid instruction tells), and libraries choose code by it.
+func cpuFlags() string {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

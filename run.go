@@ -1,0 +1,195 @@
+package isolate
+
+import (
+	"context"
+	"errors"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/denial"
+	"github.com/isolate-run/isolate/plan"
+)
+
+const killSignal = unix.SIGKILL
+
+// company says whether a program has a sandbox to itself.
+type company int
+
+const (
+	alone company = iota
+	amongOthers
+)
+
+// killWait bounds how long the end of a killed tree may take before the run is
+// reported as failed: the promise is 2 s, the rest is for a machine under load.
+const killWait = 10 * time.Second
+
+// checkCmd refuses a command that cannot be run under the plan.
+func checkCmd(c Cmd, pl plan.Plan) error {
+	var bad []plan.Problem
+	add := func(what, rule, remedy string) {
+		bad = append(bad, plan.Problem{What: what, Rule: rule, Remedy: remedy})
+	}
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		add("cannot run: no program", "Args is empty", "name a program: isolate exec -- PROGRAM [ARGUMENTS]")
+	}
+	for _, a := range c.Args {
+		if strings.ContainsRune(a, 0) {
+			add("cannot run: an argument has a NUL byte", "no program can receive it", "remove it")
+			break
+		}
+	}
+	for k, v := range c.Env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			add("cannot set environment variable "+strconv.Quote(k), "names have no '=' and neither part has a NUL byte", "correct it")
+		}
+	}
+	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
+		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")
+	}
+	if c.Dir == "/proc" || strings.HasPrefix(c.Dir, "/proc/") {
+		add("cannot work in "+strconv.Quote(c.Dir), "a working directory in /proc may lead out (CVE-2024-21626)", "use a directory below /workspace")
+	}
+	if len(c.Args) > 0 && strings.HasPrefix(path.Clean(c.Args[0]), "/proc/") {
+		add("cannot run "+strconv.Quote(c.Args[0]), "programs are not started through /proc (CVE-2024-21626)", "give the program's own path")
+	}
+	if c.Terminal != nil {
+		if !pl.Terminals {
+			add("cannot give a terminal", "profile "+pl.Profile+" has none", "use profile default")
+		}
+		if c.Stdin != nil || c.Stdout != nil || c.Stderr != nil {
+			add("cannot give a terminal and streams", "Terminal takes the place of Stdin, Stdout and Stderr", "choose one")
+		}
+	}
+	if len(bad) > 0 {
+		return &plan.Refusal{Problems: bad}
+	}
+	return nil
+}
+
+// environment is the plan's with the command's own.
+func environment(pl plan.Plan, own map[string]string) (env []string, searchPath string) {
+	all := map[string]string{}
+	for _, kv := range pl.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		all[k] = v
+	}
+	for k, v := range own {
+		all[k] = v
+	}
+	for k, v := range all {
+		env = append(env, k+"="+v)
+	}
+	sort.Strings(env)
+	return env, all["PATH"]
+}
+
+// run runs one program and waits for its end.
+func (b *box) run(ctx context.Context, c Cmd, with company) (Result, error) {
+	over := make(chan struct{}, 2)
+	var overrun func()
+	if b.plan.Limits.EndOnOutput {
+		overrun = func() { over <- struct{}{} }
+	}
+	term, s, err := b.connect(c, overrun)
+	if err != nil {
+		return b.failed(), err
+	}
+	prog := container.Program{Args: c.Args, Dir: c.Dir, CPUs: b.cpus()}
+	prog.Env, prog.Path = environment(b.plan, c.Env)
+	if prog.Dir == "" {
+		prog.Dir = "/workspace"
+	}
+	if term != nil {
+		prog.Terminal = &term.size
+	} else {
+		prog.Stdin, prog.Stdout, prog.Stderr = s.stdin, s.stdout, s.stderr
+	}
+	res, err := b.execute(ctx, c, prog, term, s, over, with)
+	if err != nil {
+		s.close()
+		s.copying.Wait()
+		return b.failed(), err
+	}
+	return res, nil
+}
+
+// connect makes the streams or the terminal of a command.
+func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
+	if c.Terminal != nil {
+		t := newTerminal(c.Terminal, b.plan.Limits.Output, over)
+		return t, &t.streams, nil
+	}
+	s, err := openStreams(c, b.plan.Limits.Output, over)
+	return nil, s, err
+}
+
+// execute prepares, checks, starts and watches the program.
+func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
+	proc, err := b.sandbox.Prepare(prog)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := proc.Check(b.plan); err != nil {
+		proc.Abort()
+		return Result{}, err
+	}
+	var rec *denial.Recorder
+	if proc.Listener != nil {
+		rec = denial.Start(proc.Listener, denial.Options{})
+	}
+	if term != nil {
+		term.start(proc.Master)
+	}
+	began := time.Now()
+	var notStarted *container.NotStartedError
+	if err := proc.Go(); errors.As(err, &notStarted) {
+		notStarted.Name = c.Args[0]
+	} else if err != nil {
+		proc.Abort()
+		stopRecorder(rec)
+		return Result{}, err
+	}
+	s.started(c.Stdin)
+	w := watch{box: b, proc: proc, with: with, over: over}
+	cause, err := w.until(ctx, began)
+	wall := time.Since(began)
+	if err != nil {
+		stopRecorder(rec)
+		return Result{}, err
+	}
+	res := b.failed()
+	res.Usage.Wall = wall
+	if term != nil {
+		term.stop()
+	}
+	res.Stdout, res.Stderr = s.wait()
+	res.Blocked = stopRecorder(rec)
+	if err := b.judge(&res, proc, cause, notStarted); err != nil {
+		return Result{}, err
+	}
+	return res, nil
+}
+
+func stopRecorder(rec *denial.Recorder) denial.Summary {
+	if rec == nil {
+		return denial.Summary{}
+	}
+	return rec.Stop()
+}
+
+// cpus are the processors a run with a fractional share sees, so that pools
+// which count processors do not oversize; nil means all.
+func (b *box) cpus() []int {
+	limit := b.plan.Limits.CPUs
+	if limit == 0 {
+		return nil
+	}
+	return someCPUs(limit)
+}

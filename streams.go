@@ -1,0 +1,198 @@
+package isolate
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// capped keeps the first and the last half of what is written to it, or passes
+// the first half on as it comes and the last half at the end. It is written to
+// by one goroutine.
+type capped struct {
+	to   io.Writer // nil: keep
+	kept []byte    // the first half, if to is nil
+	head int64     // bytes the first half may have
+	tail ring
+	over func() // called once when the limit is passed; may be nil
+
+	total   int64
+	passed  int64 // bytes of the first half so far
+	failed  bool  // to has failed
+	overrun bool
+}
+
+func newCapped(to io.Writer, limit int64, over func()) *capped {
+	return &capped{to: to, head: limit - limit/2, tail: ring{limit: limit / 2}, over: over}
+}
+
+func (c *capped) write(p []byte) {
+	c.total += int64(len(p))
+	if n := min(c.head-c.passed, int64(len(p))); n > 0 {
+		c.passed += n
+		c.emit(p[:n])
+		p = p[n:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	c.tail.write(p)
+	if c.tail.lost > 0 && !c.overrun {
+		c.overrun = true
+		if c.over != nil {
+			c.over()
+		}
+	}
+}
+
+func (c *capped) emit(p []byte) {
+	if c.to == nil {
+		c.kept = append(c.kept, p...)
+		return
+	}
+	if c.failed {
+		c.tail.lost += int64(len(p))
+		return
+	}
+	if _, err := c.to.Write(p); err != nil {
+		c.failed = true
+		c.tail.lost += int64(len(p))
+	}
+}
+
+// finish passes the last half on and returns what became of the stream.
+func (c *capped) finish() Stream {
+	if c.tail.lost > 0 && !c.failed {
+		c.emit(fmt.Appendf(nil, "\n[isolate: %d bytes dropped]\n", c.tail.lost))
+	}
+	c.emit(c.tail.bytes())
+	return Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost}
+}
+
+// ring keeps the last limit bytes. Its memory grows with what comes.
+type ring struct {
+	limit int64
+	buf   []byte
+	start int
+	lost  int64
+}
+
+func (r *ring) write(p []byte) {
+	if over := int64(len(p)) - r.limit; over > 0 {
+		r.lost += over + int64(len(r.buf))
+		p = p[over:]
+		r.buf, r.start = r.buf[:0], 0
+	}
+	if room := int(r.limit) - len(r.buf); room > 0 {
+		n := min(room, len(p))
+		r.buf = append(r.buf, p[:n]...)
+		p = p[n:]
+	}
+	r.lost += int64(len(p))
+	for len(p) > 0 {
+		n := copy(r.buf[r.start:], p)
+		r.start = (r.start + n) % len(r.buf)
+		p = p[n:]
+	}
+}
+
+func (r *ring) bytes() []byte {
+	out := make([]byte, 0, len(r.buf))
+	out = append(out, r.buf[r.start:]...)
+	return append(out, r.buf[:r.start]...)
+}
+
+// streams are the pipes of one run. The far ends are handed to the program;
+// the near ends are copied by goroutines that wait ends.
+type streams struct {
+	stdin, stdout, stderr *os.File // far ends; nil when handed over or absent
+	near                  []*os.File
+	input                 *os.File // near end of stdin
+	outCap, errCap        *capped
+	copying               sync.WaitGroup
+}
+
+// openStreams makes the pipes and starts the copying of output.
+func openStreams(c Cmd, limit int64, over func()) (*streams, error) {
+	s := &streams{outCap: newCapped(c.Stdout, limit, over), errCap: newCapped(c.Stderr, limit, over)}
+	var err error
+	if c.Stdin != nil {
+		if s.stdin, s.input, err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("cannot make pipe: %w", err)
+		}
+	}
+	for _, o := range []struct {
+		far *(*os.File)
+		cap *capped
+	}{{&s.stdout, s.outCap}, {&s.stderr, s.errCap}} {
+		near, far, err := os.Pipe()
+		if err != nil {
+			s.close()
+			return nil, fmt.Errorf("cannot make pipe: %w", err)
+		}
+		*o.far = far
+		s.near = append(s.near, near)
+		s.copying.Add(1)
+		go func() {
+			defer s.copying.Done()
+			drain(near, o.cap)
+		}()
+	}
+	return s, nil
+}
+
+// drain reads until end of file: a program is never blocked by a full pipe
+// because its caller's limit is met.
+func drain(from *os.File, to *capped) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		to.write(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// started closes the far ends, which the program has now, and begins to copy
+// standard input. The reader may block for as long as its source does; nothing
+// waits for it, and the program sees end of file when it ends.
+func (s *streams) started(stdin io.Reader) {
+	s.closeFar()
+	if s.input == nil {
+		return
+	}
+	w := s.input
+	go func() {
+		_, _ = io.Copy(w, stdin)
+		w.Close()
+	}()
+}
+
+func (s *streams) closeFar() {
+	for _, f := range []**os.File{&s.stdin, &s.stdout, &s.stderr} {
+		if *f != nil {
+			(*f).Close()
+			*f = nil
+		}
+	}
+}
+
+// wait returns when the output has been copied to its end.
+func (s *streams) wait() (stdout, stderr Stream) {
+	s.copying.Wait()
+	s.close()
+	return s.outCap.finish(), s.errCap.finish()
+}
+
+// close ends everything; the goroutines see end of file or an error.
+func (s *streams) close() {
+	s.closeFar()
+	if s.input != nil {
+		s.input.Close()
+	}
+	for _, f := range s.near {
+		f.Close()
+	}
+}

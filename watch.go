@@ -1,0 +1,120 @@
+package isolate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container"
+)
+
+// watch waits for the end of one program and enforces what the kernel does not
+// enforce by itself: wall time, processor time, output, cancellation, and on
+// cgroup v1 the end of the whole tree after the memory limit killed a part.
+type watch struct {
+	box  *box
+	proc *container.Process
+	with company
+	over <-chan struct{}
+}
+
+// Polling of counters: often near the start, where short limits are, then less.
+const (
+	pollFirst = 5 * time.Millisecond
+	pollLast  = 50 * time.Millisecond
+)
+
+// until returns why we ended the program, or "" if it ended by itself.
+func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
+	lim := w.box.plan.Limits
+	wall := time.NewTimer(lim.Wall - time.Since(began))
+	defer wall.Stop()
+	pause := pollFirst
+	poll := time.NewTimer(pause)
+	defer poll.Stop()
+	for {
+		select {
+		case <-w.proc.Done():
+			return "", nil
+		case <-wall.C:
+			return ReasonWall, w.end(lim.Grace)
+		case <-ctx.Done():
+			return ReasonCancelled, w.end(lim.Grace)
+		case <-w.over:
+			return ReasonOutput, w.end(0)
+		case <-poll.C:
+			reason, next, err := w.counters(lim.CPUTime)
+			if err != nil {
+				return "", err
+			}
+			if reason == ReasonCPU {
+				return reason, w.end(lim.Grace)
+			}
+			if reason != "" {
+				return reason, w.end(0)
+			}
+			pause = min(pause*2, pollLast, next)
+			poll.Reset(pause)
+		}
+	}
+}
+
+// counters looks at processor time and memory kills; next is how soon the
+// processor time could run out.
+func (w *watch) counters(limit time.Duration) (reason Reason, next time.Duration, err error) {
+	next = pollLast
+	leaf := w.box.sandbox.Leaf()
+	if limit > 0 {
+		used, err := leaf.CPUTime()
+		if err != nil {
+			return "", 0, fmt.Errorf("cannot read processor time: %w", err)
+		}
+		if used >= limit {
+			return ReasonCPU, 0, nil
+		}
+		next = max(time.Millisecond, (limit-used)/time.Duration(w.box.runtime.facts.CPUs))
+	}
+	kills, err := leaf.OOMKills()
+	if err != nil {
+		return "", 0, fmt.Errorf("cannot read memory kills: %w", err)
+	}
+	if kills > 0 {
+		return ReasonOOM, 0, nil
+	}
+	return "", next, nil
+}
+
+// end ends the program: SIGTERM and grace if there is any, then SIGKILL for
+// everything. A program among others loses its process group; what left the
+// group ends with the last program of the sandbox.
+func (w *watch) end(grace time.Duration) error {
+	if grace > 0 {
+		_ = w.proc.Signal(unix.SIGTERM)
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-w.proc.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+	var err error
+	if w.with == alone {
+		err = w.box.sandbox.Kill()
+	} else {
+		err = w.proc.Signal(unix.SIGKILL)
+	}
+	if err != nil {
+		return err
+	}
+	t := time.NewTimer(killWait)
+	defer t.Stop()
+	select {
+	case <-w.proc.Done():
+		return nil
+	case <-t.C:
+		return fmt.Errorf("cannot end program: still there %s after SIGKILL", killWait)
+	}
+}
