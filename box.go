@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/denial"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/workspace"
 )
@@ -17,8 +18,28 @@ type box struct {
 	seat    *container.Seat
 	sandbox *container.Sandbox
 	plan    plan.Plan
-	once_   sync.Once
+	denials *denial.Recorder // nil if refused calls are not reported
+
+	closing sync.Once
 	err     error
+}
+
+// newBox begins to answer the sandbox's refused calls.
+func newBox(r *Runtime, c *cell, seat *container.Seat, sb *container.Sandbox, pl plan.Plan) *box {
+	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl}
+	if sb.Listener != nil {
+		b.denials = denial.Start(sb.Listener, denial.Options{})
+		sb.Listener = nil
+	}
+	return b
+}
+
+// blocked is what was refused in the sandbox so far.
+func (b *box) blocked() denial.Summary {
+	if b.denials == nil {
+		return denial.Summary{}
+	}
+	return b.denials.Stop()
 }
 
 // once runs the only program of a sandbox, with its files in and out.
@@ -58,20 +79,32 @@ func (b *box) failed() Result {
 		Identity: string(b.plan.Identity.Mode), Limits: b.plan.Limits.By}
 }
 
-// close ends the sandbox and gives seat, cell and slot back. It is idempotent.
+// close ends a sandbox that was in use and gives seat, cell and slot back. It
+// is idempotent.
 func (b *box) close() error {
-	b.once_.Do(func() {
-		b.err = b.sandbox.Close()
-		if b.err != nil {
-			// a seat whose sandbox is not gone must not be used again
-			b.err = errors.Join(b.err, b.seat.Close())
-			b.cell.leave()
-		} else {
-			b.err = b.cell.release(b.seat)
-		}
+	b.closing.Do(func() {
+		b.end()
+		b.cell.leave()
 		<-b.runtime.slots
 	})
 	return b.err
+}
+
+// discard ends a sandbox that was made ahead and never used.
+func (b *box) discard() error {
+	b.closing.Do(b.end)
+	return b.err
+}
+
+func (b *box) end() {
+	b.err = b.sandbox.Close()
+	b.blocked()
+	if b.err != nil {
+		// a seat whose sandbox is not gone must not be used again
+		b.err = errors.Join(b.err, b.seat.Close())
+		return
+	}
+	b.err = b.cell.release(b.seat)
 }
 
 // Sandbox is a kept sandbox: files and /tmp live from one Run to the next.

@@ -77,7 +77,13 @@ type Options struct {
 	// MaxCells bounds the cells kept for different root file systems.
 	// Zero means 8.
 	MaxCells int
+	// Spares is how many sandboxes a cell keeps made ahead, so that a run finds
+	// one ready. Zero means one a processor; NoSpares means none.
+	Spares int
 	// StopWait bounds how long Close waits for processes to be gone.
 	// Zero means 5 s.
 	StopWait time.Duration
 }
+
+// NoSpares is the value of Options.Spares for a program that runs one command.
+const NoSpares = -1

@@ -16,10 +16,13 @@ type cell struct {
 	c     *container.Cell
 	err   error
 
-	mu   sync.Mutex
-	idle []*container.Seat
-	used int       // sandboxes and callers that hold it
-	last time.Time // when it was last left
+	mu     sync.Mutex
+	idle   []*container.Seat
+	spares []*box    // made ahead, oldest first
+	making int       // spares being made
+	used   int       // sandboxes and callers that hold it
+	last   time.Time // when it was last left
+	gone   bool      // closed: nothing is kept any more
 }
 
 // cell returns the cell for a plan, building it if need be; the caller leaves
@@ -113,14 +116,68 @@ func (c *cell) seat(ctx context.Context) (*container.Seat, error) {
 	return c.c.NewSeat(ctx)
 }
 
+// spare takes a sandbox that was made ahead for a plan; nil if there is none.
+func (c *cell) spare(digest string) *box {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, b := range c.spares {
+		if b.plan.Digest == digest {
+			c.spares = append(c.spares[:i], c.spares[i+1:]...)
+			return b
+		}
+	}
+	return nil
+}
+
+// wantSpare tells whether one more is wanted for a plan, and counts it as being
+// made: addSpare must follow.
+func (c *cell) wantSpare(digest string, limit int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := c.making
+	for _, b := range c.spares {
+		if b.plan.Digest == digest {
+			have++
+		}
+	}
+	if c.gone || have >= limit {
+		return false
+	}
+	c.making++
+	return true
+}
+
+// addSpare keeps a sandbox for later, or nothing if b is nil. It returns what
+// has to go for it: the oldest of other plans over twice what a plan may have.
+func (c *cell) addSpare(b *box) (out []*box) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.making--
+	if b == nil {
+		return nil
+	}
+	if c.gone {
+		return []*box{b}
+	}
+	c.spares = append(c.spares, b)
+	if limit := 2 * b.runtime.options.Spares; len(c.spares) > limit {
+		n := len(c.spares) - limit
+		out = append(out, c.spares[:n]...)
+		c.spares = append([]*box(nil), c.spares[n:]...)
+	}
+	return out
+}
+
 // release gives a seat back, or ends it if it cannot be used again.
 func (c *cell) release(s *container.Seat) error {
-	defer c.leave()
 	if !s.Reusable() {
 		return s.Close()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.gone {
+		return s.Close()
+	}
 	c.idle = append(c.idle, s)
 	return nil
 }
@@ -131,10 +188,18 @@ func (c *cell) close() error {
 	if c.err != nil {
 		return nil
 	}
-	err := c.c.Close()
+	c.mu.Lock()
+	c.gone = true
+	spares := c.spares
+	c.spares = nil
+	c.mu.Unlock()
+	var errs []error
+	for _, b := range spares {
+		errs = append(errs, b.discard())
+	}
+	errs = append(errs, c.c.Close())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	errs := []error{err}
 	for _, s := range c.idle {
 		errs = append(errs, s.Close())
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
-	"github.com/isolate-run/isolate/denial"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -136,13 +135,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if err != nil {
 		return Result{}, err
 	}
-	if err := proc.Check(b.plan); err != nil {
+	if err := proc.Check(); err != nil {
 		proc.Abort()
 		return Result{}, err
-	}
-	var rec *denial.Recorder
-	if proc.Listener != nil {
-		rec = denial.Start(proc.Listener, denial.Options{})
 	}
 	if term != nil {
 		term.start(proc.Master)
@@ -153,7 +148,6 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		notStarted.Name = c.Args[0]
 	} else if err != nil {
 		proc.Abort()
-		stopRecorder(rec)
 		return Result{}, err
 	}
 	s.started(c.Stdin)
@@ -161,7 +155,6 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	cause, err := w.until(ctx, began)
 	wall := time.Since(began)
 	if err != nil {
-		stopRecorder(rec)
 		return Result{}, err
 	}
 	res := b.failed()
@@ -170,18 +163,11 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		term.stop()
 	}
 	res.Stdout, res.Stderr = s.wait()
-	res.Blocked = stopRecorder(rec)
+	res.Blocked = b.blocked()
 	if err := b.judge(&res, proc, cause, notStarted); err != nil {
 		return Result{}, err
 	}
 	return res, nil
-}
-
-func stopRecorder(rec *denial.Recorder) denial.Summary {
-	if rec == nil {
-		return denial.Summary{}
-	}
-	return rec.Stop()
 }
 
 // cpus are the processors a run with a fractional share sees, so that pools

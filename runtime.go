@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -60,6 +61,9 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	if o.MaxCells == 0 {
 		o.MaxCells = defaultMaxCells
+	}
+	if o.Spares == 0 {
+		o.Spares = runtime.NumCPU()
 	}
 	if o.StopWait == 0 {
 		o.StopWait = defaultStopWait
@@ -145,7 +149,7 @@ func (r *Runtime) note(err error) {
 	r.torn = append(r.torn, err)
 }
 
-// open takes a slot and a seat and makes a sandbox.
+// open takes a slot and a sandbox: one that was made ahead, or a new one.
 func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetime) (*box, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -157,17 +161,59 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 		<-r.slots
 		return nil, explain(ctx, r.options.Dir, err)
 	}
-	seat, err := c.seat(ctx)
-	if err == nil {
-		var sb *container.Sandbox
-		if sb, err = seat.NewSandbox(ctx, pl, life); err == nil {
-			return &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl}, nil
+	if life == container.Kept {
+		b, err := r.make(ctx, c, pl, life)
+		if err != nil {
+			c.leave()
+			<-r.slots
 		}
-		err = errors.Join(err, seat.Close())
+		return b, err
 	}
-	c.leave()
-	<-r.slots
-	return nil, err
+	b := c.spare(pl.Digest)
+	if b == nil {
+		if b, err = r.make(ctx, c, pl, life); err != nil {
+			c.leave()
+			<-r.slots
+			return nil, err
+		}
+	}
+	r.prepare(c, pl)
+	return b, nil
+}
+
+// make makes a sandbox on a seat of the cell.
+func (r *Runtime) make(ctx context.Context, c *cell, pl plan.Plan, life container.Lifetime) (*box, error) {
+	seat, err := c.seat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sb, err := seat.NewSandbox(ctx, pl, life)
+	if err != nil {
+		return nil, errors.Join(err, seat.Close())
+	}
+	return newBox(r, c, seat, sb, pl), nil
+}
+
+// prepare makes a sandbox ahead for the next run under the same plan. It has
+// every layer on and has never run a program.
+func (r *Runtime) prepare(c *cell, pl plan.Plan) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || !c.wantSpare(pl.Digest, r.options.Spares) {
+		return
+	}
+	r.behind.Add(1)
+	go func() {
+		defer r.behind.Done()
+		b, err := r.make(context.Background(), c, pl, container.OneShot)
+		if err != nil {
+			c.addSpare(nil)
+			return // the next run meets the same error and reports it
+		}
+		for _, old := range c.addSpare(b) {
+			r.note(old.discard())
+		}
+	}()
 }
 
 // Close ends all sandboxes and cells and proves that nothing is left of them.

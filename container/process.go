@@ -50,8 +50,6 @@ type Process struct {
 
 	// PID as this process sees it, before and after execve.
 	PID int
-	// Listener is the seccomp notification descriptor; nil without one.
-	Listener *os.File
 	// Master is the host's side of the terminal; nil without one.
 	Master *os.File
 
@@ -134,7 +132,8 @@ func (p *Process) greet(terminal bool) error {
 	if err != nil {
 		return p.startError(err)
 	}
-	p.PID, p.Listener = r.pid, r.fd
+	r.close()
+	p.PID = r.pid
 	return nil
 }
 
@@ -179,9 +178,6 @@ func (p *Process) Go() error {
 // it exit if it is there.
 func (p *Process) abandon() {
 	_ = p.sock.close()
-	if p.Listener != nil {
-		p.Listener.Close()
-	}
 	if p.Master != nil {
 		p.Master.Close()
 	}

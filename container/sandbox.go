@@ -81,6 +81,10 @@ type Sandbox struct {
 	pidfd *os.File // of the init
 	// Workspace is the directory behind /workspace.
 	Workspace *os.File
+	// Listener is the seccomp notification descriptor; nil without one. Who
+	// takes it closes it and sets it to nil.
+	Listener *os.File
+	pid      int // of the init, as this process sees it
 
 	mu      sync.Mutex
 	runs    map[uint64]*Process
@@ -145,6 +149,14 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		return nil, errors.Join(err, b.Close())
 	}
 	b.Workspace = ready.fd
+	if ready, err = answer(ours, "sandbox", tape); err == nil {
+		b.pid, b.Listener = ready.pid, ready.fd
+		err = b.check()
+	}
+	if err != nil {
+		close(b.ended)
+		return nil, errors.Join(err, b.Close())
+	}
 	s.busy = true
 	go b.listen()
 	return b, nil
@@ -233,8 +245,10 @@ func (b *Sandbox) Close() error {
 	_ = b.sock.close()
 	<-b.ended
 	b.pidfd.Close()
-	if b.Workspace != nil {
-		b.Workspace.Close()
+	for _, f := range []*os.File{b.Workspace, b.Listener} {
+		if f != nil {
+			f.Close()
+		}
 	}
 	b.seat.busy = false
 	return err

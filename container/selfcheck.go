@@ -21,20 +21,23 @@ func (e *ErrNotIsolated) Error() string {
 	return "cannot start program: the sandbox is not what was planned: " + strings.Join(e.Differences, "; ")
 }
 
-// Check asks the kernel, from outside, about a process that has done
-// everything but execve: capabilities, no_new_privs, filter, namespaces,
-// descriptors. It compares with the plan and with ourselves; any difference is
-// an error.
-func (p *Process) Check(pl plan.Plan) error {
-	c := checker{pid: p.PID}
-	c.capabilities()
-	c.status(pl)
+// check asks the kernel, from outside, about the init of a new sandbox:
+// everything a program inherits. It compares with the plan and with ourselves.
+func (b *Sandbox) check() error {
+	c := checker{pid: b.pid}
+	c.protection(b.plan)
 	c.namespaces()
+	return c.verdict()
+}
+
+// Check asks the kernel, from outside, about a process that has done
+// everything but execve: capabilities, no_new_privs, filter, ids, descriptors.
+// Its namespaces are its init's, which check has seen.
+func (p *Process) Check() error {
+	c := checker{pid: p.PID}
+	c.protection(p.sandbox.plan)
 	c.descriptors()
-	if len(c.bad) > 0 {
-		return &ErrNotIsolated{Differences: c.bad}
-	}
-	return nil
+	return c.verdict()
 }
 
 type checker struct {
@@ -42,8 +45,22 @@ type checker struct {
 	bad []string
 }
 
+func (c *checker) verdict() error {
+	if len(c.bad) > 0 {
+		return &ErrNotIsolated{Differences: c.bad}
+	}
+	return nil
+}
+
 func (c *checker) differ(format string, args ...any) {
 	c.bad = append(c.bad, fmt.Sprintf(format, args...))
+}
+
+// protection checks capabilities, and what the kernel says of a process's
+// protection.
+func (c *checker) protection(pl plan.Plan) {
+	c.capabilities()
+	c.status(pl)
 }
 
 // capabilities reads the five sets.
@@ -104,10 +121,10 @@ func (c *checker) namespaces() {
 			c.differ("%v", err)
 			continue
 		}
-		outside, err := namespaces.OwnInode(k)
+		outside, err := ownInodes()
 		if err != nil {
 			c.differ("%v", err)
-		} else if inside == outside {
+		} else if inside == outside[k] {
 			c.differ("the %s namespace is the host's", k)
 		}
 	}
@@ -118,8 +135,20 @@ func (c *checker) namespaces() {
 	}
 }
 
-// descriptors allows 0 to 2, and what execve closes: 3, the socket, and the
-// seccomp listener.
+// ownInodes are the namespaces of this process, which does not change them.
+var ownInodes = sync.OnceValues(func() (map[namespaces.Kind]uint64, error) {
+	own := map[namespaces.Kind]uint64{}
+	for _, k := range namespaces.All {
+		i, err := namespaces.OwnInode(k)
+		if err != nil {
+			return nil, err
+		}
+		own[k] = i
+	}
+	return own, nil
+})
+
+// descriptors allows 0 to 2, and 3, the socket, which execve closes.
 func (c *checker) descriptors() {
 	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
 	entries, err := os.ReadDir(dir)
@@ -132,8 +161,7 @@ func (c *checker) descriptors() {
 		if err == nil && n <= 2 {
 			continue
 		}
-		to, _ := os.Readlink(dir + "/" + e.Name())
-		if n != 3 && to != "anon_inode:seccomp notify" {
+		if n != 3 {
 			c.differ("descriptor %s is open", e.Name())
 		} else if !c.closedByExec(e.Name()) {
 			c.differ("descriptor %s would survive execve", e.Name())

@@ -2,8 +2,10 @@ package container
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -85,9 +87,16 @@ func viewOp(b *keeper.Builder, o rootfs.Op) {
 	}
 }
 
-// capBound is the number of capabilities to drop from the bounding set; the
-// kernel answers EINVAL from its last one on.
-const capBound = 63
+// lastCap is the kernel's highest capability. Where it cannot be read, all
+// that could be are dropped; the kernel answers EINVAL to those it lacks.
+var lastCap = sync.OnceValue(func() int {
+	b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	n, err2 := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || err2 != nil {
+		return 62
+	}
+	return n
+})
 
 // sandboxTape makes the sandbox's own view and locks its init down. It runs in
 // the sandbox's PID 1, in new user, pid, mount, net, ipc and uts namespaces.
@@ -125,8 +134,16 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	dir := b.CallReg("open the workspace", unix.SYS_OPENAT, atCwd, keeper.Str("/workspace"), keeper.Int(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), null)
 	// 9. no capability from here on, in this process and all its children
 	dropCapabilities(b)
-	b.Send("report the sandbox", keeper.R(0), keeper.R(dir))
+	b.Send("report the workspace", keeper.R(0), keeper.R(dir))
 	b.Call("close the workspace", unix.SYS_CLOSE, keeper.R(dir))
+	// 10. the limits of each process, and the filter last: the init lives
+	// under them as its programs do
+	for _, l := range p.Rlimits {
+		if l.Resource != unix.RLIMIT_CPU { // counts the init's own time
+			setRlimit(b, l)
+		}
+	}
+	b.Send("report the sandbox", keeper.R(0), loadFilter(b, p))
 	return b.Encode(keeper.MsgSandbox, flags, uint64(namespaces.SandboxFlags))
 }
 
@@ -192,12 +209,33 @@ func loopbackUp(b *keeper.Builder) {
 
 func dropCapabilities(b *keeper.Builder) {
 	b.Call("clear ambient capabilities", unix.SYS_PRCTL, keeper.Int(unix.PR_CAP_AMBIENT), keeper.Int(unix.PR_CAP_AMBIENT_CLEAR_ALL), null, null, null)
-	for c := range capBound {
+	for c := range lastCap() + 1 {
 		b.CallUnless("drop capability "+strconv.Itoa(c)+" from the bounding set", unix.EINVAL, unix.SYS_PRCTL, keeper.Int(unix.PR_CAPBSET_DROP), keeper.Int(c))
 	}
 	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
 	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(make([]byte, 24)))
 	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+}
+
+func setRlimit(b *keeper.Builder, l plan.Rlimit) {
+	b.Call("set the limit of "+l.Name, unix.SYS_PRLIMIT64, null, keeper.Int(l.Resource), keeper.Data(words(l.Soft, l.Hard)), null)
+}
+
+// loadFilter loads the seccomp filter. It returns the listener's register, or
+// -1 if refused calls are not to be reported.
+func loadFilter(b *keeper.Builder, p plan.Plan) keeper.Arg {
+	flags := 0
+	if p.Notify {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+		if p.NotifyKillable {
+			flags |= unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+		}
+	}
+	r := b.CallReg("load the seccomp filter", unix.SYS_SECCOMP, keeper.Int(unix.SECCOMP_SET_MODE_FILTER), keeper.Int(flags), keeper.Filter(p.Filter))
+	if !p.Notify {
+		return keeper.Int(-1)
+	}
+	return keeper.R(r)
 }
 
 // program is what the program tape needs to know.
@@ -229,10 +267,12 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 	sock := keeper.Int(3)
 	b.ReportTo(sock)
 	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
-	// 3. limits of this process
+	// 3. what is this process's own
 	b.WriteFile("/proc/self/oom_score_adj", "1000")
 	for _, l := range p.Rlimits {
-		b.Call("set the limit of "+l.Name, unix.SYS_PRLIMIT64, null, keeper.Int(l.Resource), keeper.Data(words(l.Soft, l.Hard)), null)
+		if l.Resource == unix.RLIMIT_CPU {
+			setRlimit(b, l)
+		}
 	}
 	if len(prog.cpus) > 0 {
 		mask := make([]byte, 128)
@@ -243,21 +283,9 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 	}
 	b.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, keeper.Int(2), keeper.Data(make([]byte, 8)), null, keeper.Int(8))
 	b.Call("enter "+strconv.Quote(prog.dir), unix.SYS_CHDIR, keeper.Str(prog.dir))
-	// 4. the filter; from here on only what it allows
-	const newListener, waitKillable = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-	listener := keeper.Int(-1)
-	if p.Notify {
-		flags := newListener
-		if p.NotifyKillable {
-			flags |= waitKillable
-		}
-		listener = keeper.R(b.CallReg("load the seccomp filter", unix.SYS_SECCOMP, keeper.Int(unix.SECCOMP_SET_MODE_FILTER), keeper.Int(flags), keeper.Filter(p.Filter)))
-	} else {
-		b.Call("load the seccomp filter", unix.SYS_SECCOMP, keeper.Int(unix.SECCOMP_SET_MODE_FILTER), null, keeper.Filter(p.Filter))
-	}
-	// 5. the supervisor checks us from outside, then lets us go
-	b.Send("report the program", sock, listener)
-	b.Wait(sock) // our copy of the listener is closed by execve
+	// 4. the supervisor checks us from outside, then lets us go
+	b.Send("report the program", sock, keeper.Int(-1))
+	b.Wait(sock)
 	argv, env := keeper.Strings(prog.args), keeper.Strings(prog.env)
 	for _, path := range prog.paths {
 		b.Exec(path, argv, env)

@@ -103,6 +103,9 @@ type Leaf struct {
 	tree *Tree
 	name string
 	base Usage // counters at the last Reset
+	// set is what Set wrote last: nobody else writes to the leaf.
+	set   Limits
+	extra int
 	// FD is the directory for CLONE_INTO_CGROUP; nil on v1.
 	FD *os.File
 }
@@ -188,6 +191,18 @@ func (l *Leaf) Join(pid int) error {
 // Set writes the limits and reads them back. extra processes (the seat and the
 // init) are added to the limit of processes.
 func (l *Leaf) Set(lim Limits, extra int) error {
+	if lim == l.set && extra == l.extra {
+		return nil
+	}
+	l.set, l.extra = Limits{}, 0
+	if err := l.write(lim, extra); err != nil {
+		return err
+	}
+	l.set, l.extra = lim, extra
+	return nil
+}
+
+func (l *Leaf) write(lim Limits, extra int) error {
 	if dir, v2 := l.on(Memory); dir != "" {
 		if err := setMemory(dir, v2, lim.Memory); err != nil {
 			return err
