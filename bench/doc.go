@@ -1,0 +1,7 @@
+// Package bench measures start latency beside other ways to start a program,
+// in one interleaved run: `go test -tags seccomp -bench Start ./bench`.
+//
+// It has no code of its own beside its benchmarks; a figure is worth something
+// only as a ratio within one run on one machine. It needs what package
+// isolate needs, and measures bubblewrap if it is installed.
+package bench

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/policy"
+)
+
+func TestMain(m *testing.M) {
+	isolate.Init()
+	os.Exit(m.Run())
+}
+
+// program is what every contender starts: it ends at once.
+const program = "/bin/true"
+
+// contender is one way to start the program and wait for its end.
+type contender struct {
+	name   string
+	layers string // what stands between the program and the host
+	run    func() error
+}
+
+// BenchmarkStart runs the contenders in turn, one round after the other, so
+// that a machine whose speed drifts slows all of them alike, and prints their
+// medians, 99th percentiles and ratios to bare fork+exec and to bubblewrap.
+// One iteration is one round of all. Use -benchtime 200x or more.
+func BenchmarkStart(b *testing.B) {
+	ctx := context.Background()
+	r, err := isolate.Open(ctx, isolate.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	all := contenders(b, ctx, r)
+	for _, c := range all { // cold caches are not what is measured
+		for range 3 {
+			if err := c.run(); err != nil {
+				b.Fatalf("%s: %v", c.name, err)
+			}
+		}
+	}
+	took := make([][]time.Duration, len(all))
+	for b.Loop() {
+		for i, c := range all {
+			begin := time.Now()
+			if err := c.run(); err != nil {
+				b.Fatalf("%s: %v", c.name, err)
+			}
+			took[i] = append(took[i], time.Since(begin))
+		}
+	}
+	report(b, all, took)
+}
+
+func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contender {
+	limits := policy.Policy{}
+	list := []contender{
+		{"fork+exec", "none", func() error { return exec.Command(program).Run() }},
+		{"warm", "all: see isolate exec --explain", func() error {
+			res, err := r.Run(ctx, limits, isolate.Cmd{Args: []string{program}})
+			if err == nil && (res.Reason != isolate.ReasonExit || res.ExitCode != 0) {
+				err = fmt.Errorf("ended with %s %d: %s", res.Reason, res.ExitCode, res.Detail)
+			}
+			return err
+		}},
+	}
+	cli := build(b)
+	list = append(list, contender{"cold command", "all: see isolate exec --explain", func() error {
+		return exec.Command(cli, "exec", "--", program).Run()
+	}})
+	if path, err := exec.LookPath("bwrap"); err == nil {
+		list = append(list, contender{"bubblewrap", "user, mount, pid, net, ipc, uts, cgroup namespaces; no seccomp, no limits", func() error {
+			return exec.Command(path, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
+				"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+				"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace", program).Run()
+		}})
+	} else {
+		b.Log("bubblewrap is not installed: its ratios are missing")
+	}
+	return list
+}
+
+// build makes the command, or takes the one named by ISOLATE_BIN.
+func build(b *testing.B) string {
+	if bin := os.Getenv("ISOLATE_BIN"); bin != "" {
+		return bin
+	}
+	bin := filepath.Join(b.TempDir(), "isolate")
+	cmd := exec.Command("go", "build", "-tags", "seccomp", "-ldflags", "-s -w", "-o", bin, "../cmd/isolate")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("cannot build the command: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func report(b *testing.B, all []contender, took [][]time.Duration) {
+	median := make([]time.Duration, len(all))
+	for i := range all {
+		slices.Sort(took[i])
+		median[i] = took[i][len(took[i])/2]
+	}
+	fmt.Printf("\n%-14s %10s %10s %12s %12s  %s\n", program, "p50", "p99", "/fork+exec", "/bubblewrap", "layers")
+	for i, c := range all {
+		p99 := took[i][len(took[i])*99/100]
+		bwrap := "-"
+		for j, other := range all {
+			if other.name == "bubblewrap" {
+				bwrap = fmt.Sprintf("%.2f", float64(median[i])/float64(median[j]))
+			}
+		}
+		ratio := float64(median[i]) / float64(median[0])
+		fmt.Printf("%-14s %10s %10s %12.2f %12s  %s\n", c.name, median[i].Round(10*time.Microsecond), p99.Round(10*time.Microsecond), ratio, bwrap, c.layers)
+		b.ReportMetric(float64(median[i].Microseconds()), c.unit())
+	}
+}
+
+// unit names the metric of a contender in benchstat's way.
+func (c contender) unit() string {
+	name := []rune(c.name)
+	for i, r := range name {
+		if r == ' ' || r == '+' {
+			name[i] = '-'
+		}
+	}
+	return string(name) + "-p50-µs"
+}

@@ -1,0 +1,249 @@
+package isolate_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/isolate-run/isolate"
+
+// lattice says which packages of this module each package may import. Tests
+// are not bound by it. A change here is a design decision: docs/adr.
+var lattice = map[string][]string{
+	"internal/dirfd":    {},
+	"internal/safeterm": {},
+	"internal/testenv":  {},
+	"policy":            {},
+	"host":              {},
+	"namespaces":        {},
+	"rootfs":            {},
+	"denial":            {},
+	"seccompprofile":    {"policy"},
+	"workspace":         {"internal/dirfd"},
+	"plan":              {"policy", "namespaces", "rootfs", "seccompprofile"},
+	"container/cgroup":  {},
+	"container/keeper":  {},
+	"container":         {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
+	".":                 {"container", "container/cgroup", "denial", "host", "plan", "policy", "workspace"},
+	"cmd/isolate":       {".", "host", "plan", "policy", "workspace", "internal/safeterm", "cmd/isolate/internal/safeterm", "cmd/isolate/internal/cli"},
+	"bench":             {},
+	"test/vm/sample":    {},
+	"tools/genman":      {"cmd/isolate"},
+}
+
+// only lists outside modules that one package alone may import.
+var only = map[string]string{
+	"github.com/opencontainers/runc/":      "container",
+	"github.com/opencontainers/cgroups":    "container",
+	"github.com/seccomp/libseccomp-golang": "seccompprofile",
+	"github.com/vishvananda/netns":         "namespaces",
+	"github.com/syndtr/gocapability":       "container",
+	"github.com/pelletier/go-toml":         "policy",
+}
+
+// also lists the exceptions to only, with the reason.
+var also = map[string]string{
+	"host github.com/seccomp/libseccomp-golang":        "isolate doctor reports the library's versions",
+	"cmd/isolate github.com/seccomp/libseccomp-golang": "isolate version reports the library's version",
+}
+
+// source is one parsed Go file of the module.
+type source struct {
+	pkg  string // directory
+	name string
+	file *ast.File
+	set  *token.FileSet
+}
+
+// sources parses every Go file that is not below testdata or hidden.
+func sources(t *testing.T, mode parser.Mode) []source {
+	t.Helper()
+	var out []source
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() && p != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(base, ".go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, p, nil, mode|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		out = append(out, source{filepath.Dir(p), p, f, set})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+func TestLattice(t *testing.T) {
+	for _, s := range sources(t, parser.ImportsOnly) {
+		if isTest(s.name) {
+			continue
+		}
+		allowed, known := lattice[s.pkg]
+		if !known {
+			t.Errorf("%s: package %s is not in the lattice", s.name, s.pkg)
+			continue
+		}
+		for _, im := range s.file.Imports {
+			path, _ := strconv.Unquote(im.Path.Value)
+			if path == module || strings.HasPrefix(path, module+"/") {
+				dir := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+				if dir == "" {
+					dir = "."
+				}
+				if !slices.Contains(allowed, dir) {
+					t.Errorf("%s imports %s, which the lattice does not allow to %s", s.name, dir, s.pkg)
+				}
+			}
+			for prefix, owner := range only {
+				bare := strings.TrimSuffix(prefix, "/")
+				if (strings.HasPrefix(path, prefix) || path == bare) && s.pkg != owner && also[s.pkg+" "+bare] == "" {
+					t.Errorf("%s imports %s: only package %s may", s.name, path, owner)
+				}
+			}
+		}
+	}
+}
+
+// The far side of a clone may use the standard library and x/sys only.
+func TestFarSideIsSmall(t *testing.T) {
+	for _, s := range sources(t, parser.ImportsOnly) {
+		if s.pkg != "container/keeper" || isTest(s.name) {
+			continue
+		}
+		for _, im := range s.file.Imports {
+			path, _ := strconv.Unquote(im.Path.Value)
+			if strings.Contains(path, ".") && path != "golang.org/x/sys/unix" {
+				t.Errorf("%s imports %s", s.name, path)
+			}
+		}
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	have := map[string]bool{}
+	all := map[string]bool{}
+	for _, s := range sources(t, parser.PackageClauseOnly) {
+		if isTest(s.name) {
+			continue
+		}
+		all[s.pkg] = true
+		if s.file.Doc == nil {
+			continue
+		}
+		if have[s.pkg] {
+			t.Errorf("package %s has more than one package comment", s.pkg)
+		}
+		have[s.pkg] = true
+		name := s.file.Name.Name
+		if want := "Package " + name + " "; name != "main" && !strings.HasPrefix(s.file.Doc.Text(), want) {
+			t.Errorf("%s: the package comment does not begin with %q", s.name, want)
+		}
+	}
+	for pkg := range all {
+		if !have[pkg] {
+			t.Errorf("package %s has no package comment", pkg)
+		}
+	}
+}
+
+// enders are the files that may end the process; libraries return.
+var enders = []string{"cmd/isolate/main.go", "tools/genman/main.go"}
+
+func TestNobodyEndsTheProcess(t *testing.T) {
+	for _, s := range sources(t, 0) {
+		if isTest(s.name) || slices.Contains(enders, s.name) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name := ""
+			switch f := call.Fun.(type) {
+			case *ast.Ident:
+				name = f.Name
+			case *ast.SelectorExpr:
+				if x, ok := f.X.(*ast.Ident); ok {
+					name = x.Name + "." + f.Sel.Name
+				}
+			}
+			if name == "panic" || name == "os.Exit" || strings.HasPrefix(name, "log.") {
+				if s.pkg == "host" && name == "os.Exit" { // a probing child, documented at its call
+					return true
+				}
+				t.Errorf("%s: %s", s.set.Position(call.Pos()), name)
+			}
+			return true
+		})
+	}
+}
+
+func TestNoBareBools(t *testing.T) {
+	for _, s := range sources(t, 0) {
+		if isTest(s.name) {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() {
+				continue
+			}
+			for _, p := range f.Type.Params.List {
+				if id, ok := p.Type.(*ast.Ident); ok && id.Name == "bool" {
+					t.Errorf("%s: exported %s takes a bare bool", s.set.Position(f.Pos()), f.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for _, s := range sources(t, 0) {
+		if lines := s.set.Position(s.file.End()).Line; lines > 500 {
+			t.Errorf("%s has %d lines: is a room missing?", s.name, lines)
+		}
+	}
+}
+
+// Every module that go.mod requires directly has a line in the dependency ADR.
+func TestDependenciesAreExplained(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adr, err := os.ReadFile("docs/adr/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(mod), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 2 || strings.Contains(line, "// indirect") || !strings.Contains(f[0], ".") {
+			continue
+		}
+		if !strings.Contains(string(adr), f[0]) {
+			t.Errorf("docs/adr/dependencies.md does not explain %s", f[0])
+		}
+	}
+}
