@@ -8,15 +8,13 @@ import (
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/container/cgroup"
+	"github.com/isolate-run/isolate/host"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
 
-// limitsRemedy is said when a controller is missing.
-const limitsRemedy = "run under a delegated cgroup: systemd-run --user --scope -p Delegate=yes isolate …, or see isolate doctor"
-
 // gatherFacts is what a plan depends on, read once when a Runtime opens.
-func gatherFacts(base *container.Base, stateDir string) plan.Facts {
+func gatherFacts(base *container.Base, stateDir string, checks []host.Check) plan.Facts {
 	notify, killable := notification()
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
@@ -26,7 +24,7 @@ func gatherFacts(base *container.Base, stateDir string) plan.Facts {
 		PIDs:           plan.Have(base.Cgroup.Has(cgroup.PIDs)),
 		CPU:            plan.Have(base.Cgroup.Has(cgroup.CPU)),
 		CPUTime:        plan.Have(base.Cgroup.Has(cgroup.CPUAcct)),
-		LimitsRemedy:   limitsRemedy,
+		LimitsProblem:  limitsProblem(checks),
 		Notify:         plan.Have(notify),
 		NotifyKillable: plan.Have(killable),
 		Surroundings:   surroundings(stateDir),

@@ -14,11 +14,6 @@ import (
 	"github.com/isolate-run/isolate/plan"
 )
 
-// Init is the re-exec door. It must be the first statement of main, and of
-// TestMain in tests that use the package. In an ordinary process it returns at
-// once; in a process that libcontainer started to build a cell it never returns.
-func Init() { container.Init() }
-
 // Runtime builds sandboxes and keeps what makes them start fast. It is safe
 // for concurrent use.
 type Runtime struct {
@@ -71,7 +66,8 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.Dir == "" {
 		o.Dir = container.DefaultDir(os.Getenv("XDG_RUNTIME_DIR"), os.Geteuid())
 	}
-	if err := preflight(ctx, o.Dir); err != nil {
+	checks, err := preflight(ctx, o.Dir)
+	if err != nil {
 		return nil, err
 	}
 	base, err := container.Open(ctx, o.Dir)
@@ -79,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, err
 	}
 	return &Runtime{
-		options: o, base: base, facts: gatherFacts(base, o.Dir),
+		options: o, base: base, facts: gatherFacts(base, o.Dir, checks),
 		slots: make(chan struct{}, o.MaxSandboxes),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{},
 	}, nil

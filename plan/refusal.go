@@ -15,7 +15,12 @@ type Problem struct {
 // Refusal lists every unmet point at once. Nothing was created.
 type Refusal struct {
 	Problems []Problem `json:"problems"`
+	// Cause is the error that the problems explain; nil if there was none.
+	Cause error `json:"-"`
 }
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (r *Refusal) Unwrap() error { return r.Cause }
 
 func (r *Refusal) Error() string {
 	var b strings.Builder

@@ -27,8 +27,8 @@ type Facts struct {
 	// "" if nothing can. Memory, PIDs, CPU and CPUTime say which it has.
 	LimitsBy                   string
 	Memory, PIDs, CPU, CPUTime Have
-	// LimitsRemedy says what to do about a missing controller.
-	LimitsRemedy string
+	// LimitsProblem says what is wrong when a controller is missing.
+	LimitsProblem Problem
 	// Notify is seccomp user notification, NotifyKillable its killable form.
 	Notify, NotifyKillable Have
 	// Surroundings are the paths that give the host away.
@@ -93,7 +93,10 @@ func (r *resolver) weaken(w policy.Weakening, what, rule, remedy string) {
 			return
 		}
 	}
-	r.refuse(what, rule, remedy+", or consent with --allow "+string(w))
+	if consent := "--allow " + string(w); !strings.Contains(remedy, consent) {
+		remedy += ", or consent with " + consent
+	}
+	r.refuse(what, rule, remedy)
 }
 
 func (r *resolver) limits() {
@@ -116,8 +119,8 @@ func (r *resolver) limits() {
 	}
 	if len(missing) > 0 {
 		by = "rlimits"
-		r.weaken(policy.WeakLimits, "cannot enforce limits on the whole process tree",
-			"no usable cgroup controller for "+strings.Join(missing, " and ")+" (docs/security.md, \"limits\")", f.LimitsRemedy)
+		x := f.LimitsProblem
+		r.weaken(policy.WeakLimits, x.What, "no usable controller "+strings.Join(missing, ", ")+": "+x.Rule, x.Remedy)
 	}
 	r.plan.Limits = Limits{
 		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,
