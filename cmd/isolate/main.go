@@ -1,6 +1,16 @@
-// Command isolate runs programs in sandboxes.
+// Command isolate runs programs in sandboxes; see package cli for what it
+// does with its flags, and `isolate help` for what they are.
 package main
 
-import "github.com/isolate-run/isolate"
+import (
+	"context"
+	"os"
 
-func main() { isolate.Init() }
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/cli"
+)
+
+func main() {
+	isolate.Init()
+	os.Exit(cli.Run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// checkFlags takes the flags out of args that the command does not have, or
+// that lack their value, and remembers each as a mistake. pflag would stop at
+// the first of them; what is left parses, so that the mistakes in values can
+// be reported together with these.
+func (a *app) checkFlags(root *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return []string{} // for nil, cobra would take those of the process
+	}
+	if strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	root.InitDefaultHelpCmd()
+	cmd, at := root, 0
+	if !strings.HasPrefix(args[0], "-") {
+		if cmd = child(root, args[0]); cmd == nil {
+			return args[:1]
+		}
+		at = 1
+	}
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().SetInterspersed(false)
+	s := flagCheck{flags: cmd.Flags(), rest: args[at:]}
+	if cmd == root {
+		s.elsewhere = child(root, "exec").Flags()
+	}
+	s.all()
+	a.mistakes = s.mistakes
+	return append(append(args[:at:at], s.kept...), s.rest...)
+}
+
+func child(root *cobra.Command, name string) *cobra.Command {
+	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// flagCheck moves flags from rest to kept, or to mistakes.
+type flagCheck struct {
+	flags *pflag.FlagSet
+	// elsewhere has flags that stand in the wrong place here; nil is none.
+	elsewhere *pflag.FlagSet
+
+	rest     []string
+	kept     []string
+	mistakes []plan.Problem
+}
+
+func (s *flagCheck) all() {
+	for len(s.rest) > 0 {
+		arg := s.rest[0]
+		if arg == "--" || arg == "-" || !strings.HasPrefix(arg, "-") {
+			return
+		}
+		s.rest = s.rest[1:]
+		s.one(arg)
+	}
+}
+
+func (s *flagCheck) one(arg string) {
+	name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	flag := s.lookup(arg, name)
+	if flag == nil {
+		meant := s.unknown(arg, name)
+		if meant != nil && !hasValue && takesValue(meant) && s.valueFollows() {
+			s.rest = s.rest[1:] // it was the value of what was meant
+		}
+		return
+	}
+	if hasValue || !takesValue(flag) {
+		s.kept = append(s.kept, arg)
+		return
+	}
+	if !s.valueFollows() {
+		s.mistakes = append(s.mistakes, missingValue(flag.Name, flag.Value.Type()))
+		return
+	}
+	s.kept = append(s.kept, arg, s.rest[0])
+	s.rest = s.rest[1:]
+}
+
+// unknown notes a flag that the command does not have and gives the one that
+// was meant; nil if nobody knows.
+func (s *flagCheck) unknown(arg, name string) *pflag.Flag {
+	typed, _, _ := strings.Cut(arg, "=")
+	if s.elsewhere != nil {
+		if flag := s.elsewhere.Lookup(name); flag != nil {
+			s.mistakes = append(s.mistakes, misplacedFlag(typed))
+			return flag
+		}
+	}
+	near, _ := policy.Nearest(name, flagNames(s.flags))
+	s.mistakes = append(s.mistakes, unknownFlag(typed, near))
+	return s.flags.Lookup(near)
+}
+
+// lookup finds the flag of arg: --name, or the one letter -h.
+func (s *flagCheck) lookup(arg, name string) *pflag.Flag {
+	if strings.HasPrefix(arg, "--") {
+		if strings.HasPrefix(arg, "---") {
+			return nil
+		}
+		return s.flags.Lookup(name)
+	}
+	if len(arg) == 2 {
+		return s.flags.ShorthandLookup(arg[1:])
+	}
+	return nil
+}
+
+func takesValue(f *pflag.Flag) bool { return f.NoOptDefVal == "" }
+
+// valueFollows says whether the next argument can be a value: there is one,
+// and it is neither the end of the flags nor the next flag. "-1G" is a value:
+// a wrong one, and its own rule says so.
+func (s *flagCheck) valueFollows() bool {
+	if len(s.rest) == 0 || s.rest[0] == "--" {
+		return false
+	}
+	name, _, _ := strings.Cut(s.rest[0], "=")
+	return !strings.HasPrefix(name, "--") || s.flags.Lookup(name[2:]) == nil
+}
+
+func flagNames(flags *pflag.FlagSet) []string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}

@@ -1,0 +1,166 @@
+// Package cli is the isolate command: flags in, package isolate in the middle,
+// words and exit codes out.
+//
+// Each command is one file and holds no logic beyond flags, a value, a call
+// and printing. Everything a person reads stands in words.go. It does not
+// decide what is safe: that is packages policy, plan and isolate. What it does
+// itself is of the terminal and the shell: signals, raw mode, descriptors,
+// exit codes. It needs Linux only through package isolate.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// Exit codes of the command itself, design section 8. The others are the
+// program's own and those of isolate.Result.CommandExitCode.
+const (
+	exitOK      = 0
+	exitRefused = 125 // refused, or isolate did not do its job
+	exitSignal  = 128 // added to the number of a signal
+)
+
+// app is one call of the command: what it was given and what it came to.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// getenv looks a variable of the caller up, for --env-from.
+	getenv func(string) (string, bool)
+	// dir is the directory that relative host paths start from, or the
+	// reason why there is none.
+	dir    string
+	dirErr error
+	// open is isolate.Open.
+	open func(context.Context, isolate.Options) (runtime, error)
+
+	// mistakes are what is wrong with the flags, found before they are parsed.
+	mistakes []plan.Problem
+	code     int
+}
+
+// runtime is what the commands need of an isolate.Runtime.
+type runtime interface {
+	// Plan fails with a *plan.Refusal when the policy cannot be enforced here.
+	Plan(context.Context, isolate.Policy) (plan.Plan, error)
+	// Run fails when the sandbox did not do its job.
+	Run(context.Context, isolate.Policy, isolate.Cmd) (isolate.Result, error)
+	// Close fails when something of the sandboxes is left.
+	Close() error
+}
+
+var _ runtime = (*isolate.Runtime)(nil)
+
+func openRuntime(ctx context.Context, o isolate.Options) (runtime, error) {
+	rt, err := isolate.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return rt, nil
+}
+
+// Run runs the command line args, args[0] being the command's own name, and
+// returns the exit code. It reads the caller's environment for --env-from and
+// the working directory for relative paths.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	dir, err := os.Getwd()
+	a := &app{
+		stdin: stdin, stdout: stdout, stderr: stderr,
+		getenv: os.LookupEnv,
+		dir:    dir, dirErr: err,
+		open: openRuntime,
+	}
+	return a.main(ctx, args[min(1, len(args)):])
+}
+
+func (a *app) main(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(a.checkFlags(root, args))
+	if err := root.ExecuteContext(ctx); err != nil {
+		// Flags are checked beforehand and commands return nil, so this is
+		// an argument that cobra understood in another way than we did.
+		return a.refuse(plan.Problem{What: err.Error()})
+	}
+	return a.code
+}
+
+// Commands returns the tree of commands for generating manual pages. Its
+// commands must not be executed.
+func Commands() *cobra.Command {
+	return (&app{stdout: io.Discard, stderr: io.Discard}).root()
+}
+
+// root builds the tree. Nothing of it exists before it is called: the binary
+// is executed again for every cell, and that must not pay for commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:                   "isolate",
+		Short:                 rootShort,
+		Long:                  rootLong,
+		Args:                  cobra.ArbitraryArgs,
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		DisableFlagsInUseLine: true,
+		CompletionOptions:     cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if wanted, _ := cmd.Flags().GetBool("version"); wanted && len(args)+len(a.mistakes) == 0 {
+				return a.printVersion()
+			}
+			a.code = a.refuse(a.lost(cmd, args)...)
+			return nil
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.Flags().Bool("version", false, versionShort)
+	root.AddCommand(
+		a.execCommand(), a.shellCommand(), a.doctorCommand(),
+		a.versionCommand(), a.completionCommand(),
+	)
+	root.SetHelpCommand(a.helpCommand())
+	return root
+}
+
+// lost says what is wrong with a command line that leads to no command.
+func (a *app) lost(root *cobra.Command, args []string) []plan.Problem {
+	if len(args) == 0 && len(a.mistakes) > 0 {
+		return a.mistakes // there would be a command, were it not for them
+	}
+	return append(a.mistakes, noCommand(names(root), args))
+}
+
+// names lists the commands a user may type.
+func names(root *cobra.Command) []string {
+	var list []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			list = append(list, c.Name())
+		}
+	}
+	return list
+}
+
+// plain makes a command that takes no arguments and cannot go on with a
+// mistake in its flags.
+func (a *app) plain(c *cobra.Command, do func() error) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		problems := a.mistakes
+		if len(args) > 0 {
+			problems = append(problems, extraArgument(cmd.CommandPath(), args[0]))
+		}
+		if len(problems) > 0 {
+			a.code = a.refuse(problems...)
+			return nil
+		}
+		return do()
+	}
+	return c
+}

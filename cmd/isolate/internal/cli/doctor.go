@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate/host"
+)
+
+// doctorCommand says what this machine can enforce.
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "doctor [--json]", Short: doctorShort, Long: doctorLong, DisableFlagsInUseLine: true}
+	asJSON := cmd.Flags().Bool("json", false, doctorJSON)
+	return a.plain(cmd, func() error {
+		r := host.Probe(cmd.Context(), host.ThisProcess())
+		a.code = r.Verdict().ExitCode()
+		if *asJSON {
+			e := json.NewEncoder(a.stdout)
+			e.SetIndent("", "  ")
+			return e.Encode(r)
+		}
+		_, err := io.WriteString(a.stdout, r.Text())
+		return err
+	})
+}

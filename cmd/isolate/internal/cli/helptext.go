@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/isolate-run/isolate/policy"
+)
+
+// The reference: what the help text, the manual pages and the completion
+// scripts are made of. The rules of words.go hold, but sentences are sentences.
+
+const (
+	rootShort       = "Run programs nobody has read in sandboxes without network"
+	execShort       = "Run one program in a sandbox"
+	shellShort      = "Work in a sandbox"
+	doctorShort     = "Say what this machine can enforce, and what is missing"
+	versionShort    = "Say which build this is"
+	completionShort = "Write the completion script of a shell"
+	helpShort       = "Explain a command"
+)
+
+const rootLong = `isolate runs a program in a sandbox of its own: no network, no file of the
+host beyond the read-only system directories, no capability, limits on memory,
+processes, time and disk. It needs no root, no daemon and no set-up, and it
+reports exactly how the program ended.`
+
+const execLong = `exec runs one program in a new sandbox and removes the sandbox when the program
+has ended, or has been ended by a limit.
+
+The program starts in /workspace, an empty directory in memory. --in copies
+files into it, --out copies it out afterwards. The environment is built from
+nothing; standard input is empty unless --stdin or --tty is given. On a
+terminal the output is shown as text: colours pass, other control sequences
+are made visible. Everywhere else its bytes pass unchanged.
+
+Flags stand before the program, and everything behind it is the program's own.
+Sizes need a unit (512M, 1.5GiB), durations too (60s, 2m). A flag overrides the
+policy file; --ro and --allow add to it.
+
+Exit codes: that of the program; 124 when a time limit ended it; 125 when
+nothing ran or isolate could not do its job; 126 and 127 when the program is
+not executable or not found; 128+N when signal N ended it.`
+
+const execExample = `  isolate exec -- python3 -c 'print(6*7)'
+  isolate exec --in ./src --out ./result --time 10s -- make
+  isolate exec --stdin --memory 1G -- sort < words.txt
+  isolate exec --explain`
+
+const shellLong = `shell starts a shell in a new sandbox, with a terminal of its own: bash, or sh
+where there is no bash. TERM is copied from this environment, nothing else is. It is "isolate exec --tty" with a time limit of one
+hour in place of a minute. The files in /workspace are gone when it ends,
+unless --out is given.`
+
+const doctorLong = `doctor tries everything that a sandbox needs and says what it found, with the
+evidence and with what to do. It changes nothing.
+
+Exit codes: 0 ready; 1 degraded, sandboxes run and something is to be improved;
+2 a run with default settings would be refused.`
+
+const doctorJSON = "print the report as JSON"
+
+const versionLong = `version prints the revision isolate was built from and the versions of what
+enforces the sandbox.`
+
+const completionLong = `completion writes the script that lets a shell complete commands, flags and
+values. To load it:
+
+  bash: source <(isolate completion bash)
+  zsh:  isolate completion zsh > "${fpath[1]}/_isolate"
+  fish: isolate completion fish | source`
+
+// flagHelp is the help of the flags of exec and shell. pflag takes a word in
+// back quotes for the name of the value, so there are none.
+func flagHelp() map[string]string {
+	return map[string]string{
+		"in":            "copy a host file or directory into /workspace, under NAME if given (repeatable)",
+		"out":           "copy /workspace to this new or empty host directory at the end",
+		"ro":            "show a host path read-only, at the second path if given (repeatable)",
+		"rootfs":        "use this directory as read-only root, or the host's system directories (default host)",
+		"env":           "set a variable (repeatable)",
+		"env-from":      "copy one variable of this environment (repeatable)",
+		"workdir":       "start in this directory inside (default /workspace)",
+		"hostname":      "name of the host inside (default " + policy.DefaultHostname + ")",
+		"memory":        fmt.Sprintf("most memory of all processes and files together (default %v)", policy.DefaultMemory),
+		"cpus":          "share of processors, as 0.5 or 2 (default: not limited)",
+		"pids":          fmt.Sprintf("most processes and threads at once (default %d)", policy.DefaultPIDs),
+		"time":          fmt.Sprintf("longest time the run may take (default %s)", duration(policy.DefaultWall)),
+		"cpu-time":      "most processor time of all processes (default: not limited)",
+		"grace":         "time between SIGTERM and SIGKILL at a time limit (default: killed at once)",
+		"disk":          fmt.Sprintf("most bytes in /workspace, /tmp and /dev/shm (default %v)", policy.DefaultDisk),
+		"inodes":        fmt.Sprintf("most files and directories in them (default %d)", policy.DefaultInodes),
+		"files":         fmt.Sprintf("most open files of one process (default %d)", policy.DefaultFiles),
+		"output":        fmt.Sprintf("most bytes kept of each output stream, first and last half (default %v)", policy.DefaultOutput),
+		"end-on-output": "end the run when a stream passes --output",
+		"profile":       "system calls allowed: default, strict or compat",
+		"policy":        "read the policy from this TOML file; flags override it",
+		"allow":         "agree to do without a guarantee, by its name (repeatable)",
+		"meta":          "write how it ended as JSON to a file, or to inherited descriptor N",
+		"explain":       "print what would happen and run nothing",
+		"stdin":         "connect the program's standard input to this one",
+		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",
+	}
+}

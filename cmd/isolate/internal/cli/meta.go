@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// metaSchema is the version of what --meta writes. A field may be added
+// within a version; a field that changes or goes makes a new one. The fields
+// are described in docs/meta.md.
+const metaSchema = 1
+
+// metaHead begins every document.
+type metaHead struct {
+	Schema int `json:"schema"`
+	// CommandExitCode is what the command exits with.
+	CommandExitCode int `json:"command_exit_code"`
+	// Problems says why nothing ran, or what went wrong beside the program.
+	Problems []plan.Problem `json:"problems,omitempty"`
+}
+
+// metaResult is the document of a run of which there is a result.
+type metaResult struct {
+	metaHead
+	isolate.Result
+}
+
+// metaRefusal is the document when there is none.
+type metaRefusal struct {
+	metaHead
+	Reason isolate.Reason `json:"reason"`
+}
+
+// metaDocument builds the document for an outcome.
+func metaDocument(o outcome) any {
+	head := metaHead{Schema: metaSchema, CommandExitCode: o.code, Problems: o.problems}
+	if o.result == nil {
+		return metaRefusal{metaHead: head, Reason: o.reason}
+	}
+	r := *o.result
+	if r.Weakenings == nil {
+		r.Weakenings = []policy.Weakening{} // "none", which is a list, not null
+	}
+	return metaResult{metaHead: head, Result: r}
+}
+
+// metaTarget is where --meta writes: a descriptor that was passed in, a file,
+// or nowhere for the zero value.
+type metaTarget struct {
+	file string // absolute
+	fd   int
+}
+
+// readMetaTarget reads the value of --meta. Digits are a descriptor.
+func readMetaTarget(text string, abs func(string) (string, error)) (metaTarget, []plan.Problem) {
+	if text == "" || text == "-" {
+		return metaTarget{}, []plan.Problem{metaNowhere(text)}
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if why := unusableDescriptor(n); why != "" {
+			return metaTarget{}, []plan.Problem{metaDescriptor(text, why)}
+		}
+		return metaTarget{fd: n}, nil
+	}
+	file, err := abs(text)
+	if err == nil {
+		err = replaceable(file)
+	}
+	if err != nil {
+		return metaTarget{}, []plan.Problem{metaFile(text, err)}
+	}
+	return metaTarget{file: file}, nil
+}
+
+// unusableDescriptor says why descriptor n cannot take the document; "" is
+// that it can. A descriptor that the caller passed has no close-on-exec flag,
+// for else it would not have arrived, while all that this process opened for
+// itself have one. It gets the flag here: nothing started from now on is to
+// inherit it.
+func unusableDescriptor(n int) string {
+	if n <= 2 {
+		return descriptorIsStream
+	}
+	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return descriptorNotOpen
+	}
+	if mode, err := unix.FcntlInt(uintptr(n), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
+		return descriptorReadOnly
+	}
+	unix.CloseOnExec(n)
+	return ""
+}
+
+// replaceable says whether a file can be put at path by renaming.
+func replaceable(path string) error {
+	switch st, err := os.Stat(path); {
+	case err == nil && !st.Mode().IsRegular():
+		return errNotAFile
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return errors.Unwrap(err)
+	}
+	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("its directory cannot be used: %w", err)
+	}
+	return nil
+}
+
+// clear removes the document of an earlier run, so that it cannot be taken
+// for this one's if isolate is killed.
+func (m metaTarget) clear() error {
+	if m.file == "" {
+		return nil
+	}
+	if err := os.Remove(m.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write writes the document of an outcome. A file appears whole or not at all.
+func (m metaTarget) write(o outcome) error {
+	if m == (metaTarget{}) {
+		return nil
+	}
+	text, err := json.MarshalIndent(metaDocument(o), "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if m.file == "" {
+		f := os.NewFile(uintptr(m.fd), "descriptor "+strconv.Itoa(m.fd))
+		return writeAndClose(f, text)
+	}
+	return writeWhole(m.file, text)
+}
+
+func writeAndClose(f io.WriteCloser, text []byte) error {
+	_, err := f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// writeWhole writes a file beside path and renames it there.
+func writeWhole(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = f.Chmod(metaMode)
+	if err == nil {
+		err = writeAndClose(f, text)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// metaMode keeps what a program did from other users of the machine.
+const metaMode = 0o600

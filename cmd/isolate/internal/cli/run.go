@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// Why the context of a run ended.
+var (
+	errSignal     = errors.New("a signal asked isolate to stop")
+	errPipeClosed = errors.New("nobody reads standard output any more")
+)
+
+// outcome is what a request came to.
+type outcome struct {
+	// result is nil if there is none; reason then stands for it.
+	result   *isolate.Result
+	reason   isolate.Reason
+	problems []plan.Problem
+	// code is what the command exits with.
+	code int
+	// midLine says that the terminal shows a line without end.
+	midLine bool
+}
+
+func refused(problems ...plan.Problem) outcome {
+	return outcome{reason: isolate.ReasonSandboxError, problems: problems, code: exitRefused}
+}
+
+// do carries a request out, or refuses it, and says so in every place that
+// was asked for. It is the end of exec and shell.
+func (a *app) do(ctx context.Context, r request, problems []plan.Problem) {
+	switch {
+	case len(problems) > 0:
+		a.conclude(r, refused(problems...))
+	case r.explain != "":
+		a.explain(ctx, r)
+	default:
+		if err := r.meta.clear(); err != nil {
+			a.conclude(request{}, refused(metaUnwritten(err)))
+			return
+		}
+		i := watchSignals(ctx)
+		defer i.stop()
+		a.conclude(r, a.attend(i, r))
+	}
+}
+
+// conclude prints what a person should know and writes the document.
+func (a *app) conclude(r request, o outcome) {
+	if err := r.meta.write(o); err != nil {
+		o.problems = append(o.problems, metaUnwritten(err))
+		o.code = exitRefused
+	}
+	a.code = o.code
+	var lines []string
+	if o.result != nil {
+		lines = closing(*o.result, r)
+	}
+	if o.midLine && len(lines)+len(o.problems) > 0 {
+		fmt.Fprintln(a.stderr)
+	}
+	a.print(o.problems...)
+	for _, line := range lines {
+		fmt.Fprintln(a.stderr, line)
+	}
+}
+
+// explain prints the plan and runs nothing.
+func (a *app) explain(ctx context.Context, r request) {
+	rt, err := a.open(ctx, isolate.Options{Spares: isolate.NoSpares})
+	if err != nil {
+		a.code = a.refuse(problemsOf(err)...)
+		return
+	}
+	p, err := rt.Plan(ctx, r.policy)
+	if err = errors.Join(err, rt.Close()); err != nil {
+		a.code = a.refuse(problemsOf(err)...)
+		return
+	}
+	text := p.Text()
+	if r.explain == explainJSON {
+		b, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			a.code = a.refuse(problemsOf(err)...)
+			return
+		}
+		text = string(b) + "\n"
+	}
+	io.WriteString(a.stdout, text)
+}
+
+// attend runs the program and waits for its end, or for a user who has no
+// time to wait. In that case the process ends while the sandbox is still
+// there: it dies with the process, and the next command removes its remains.
+func (a *app) attend(i *interrupts, r request) outcome {
+	if r.stdin {
+		r.cmd.Stdin = a.stdin
+	}
+	if r.tty {
+		s, err := a.openTerminal()
+		if err != nil {
+			return refused(noRawMode(err))
+		}
+		defer s.restore()
+		r.cmd.Terminal = s.terminal(a.stdin)
+	}
+	done := make(chan outcome, 1)
+	go func() { done <- a.once(i, r) }()
+	select {
+	case o := <-done:
+		return o
+	case <-i.forced:
+		return outcome{
+			reason:   isolate.ReasonCancelled,
+			problems: []plan.Problem{stoppedTwice()},
+			code:     exitSignal + int(i.signal()),
+		}
+	}
+}
+
+func (a *app) openTerminal() (*session, error) {
+	in, inOK := asTerminal(a.stdin)
+	out, outOK := asTerminal(a.stdout)
+	if !inOK || !outOK {
+		return nil, errNotATerminal
+	}
+	return openSession(in, out)
+}
+
+// once runs the program of a request in a Runtime of its own.
+func (a *app) once(i *interrupts, r request) outcome {
+	stdout := newStream(a.stdout, func() { i.cancel(errPipeClosed) })
+	stderr := newStream(a.stderr, nil)
+	if r.cmd.Terminal == nil {
+		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
+	}
+	rt, err := a.open(i.ctx, isolate.Options{Spares: isolate.NoSpares})
+	if err != nil {
+		return a.withoutResult(i, err)
+	}
+	result, err := rt.Run(i.ctx, r.policy, r.cmd)
+	closeErr := rt.Close()
+	if err != nil {
+		return a.withoutResult(i, errors.Join(err, closeErr))
+	}
+	o := outcome{result: &result, code: result.CommandExitCode(), midLine: stdout.midLine() || stderr.midLine()}
+	if result.Reason == isolate.ReasonCancelled {
+		o.code = i.exitCode(o.code)
+	}
+	for _, err := range []error{stdout.end("standard output"), stderr.end("standard error"), closeErr} {
+		if err != nil {
+			o.problems = append(o.problems, problemsOf(err)...)
+			o.code = exitRefused
+		}
+	}
+	return o
+}
+
+// withoutResult is the outcome of a run that gave an error. One that was told
+// to stop before there was a program is no mistake of anybody.
+func (a *app) withoutResult(i *interrupts, err error) outcome {
+	if i.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return outcome{reason: isolate.ReasonCancelled, code: i.exitCode(exitRefused)}
+	}
+	return refused(problemsOf(err)...)
+}
+
+// exitCode is the code of a run that was told to stop: that of the signal
+// which did it, as a shell reports it. Without one it is otherwise.
+func (i *interrupts) exitCode(otherwise int) int {
+	switch s := i.signal(); {
+	case s != 0:
+		return exitSignal + int(s)
+	case errors.Is(context.Cause(i.ctx), errPipeClosed):
+		return exitSignal + int(syscall.SIGPIPE)
+	}
+	return otherwise
+}
+
+// stream is one of our output streams as the program's output meets it. A
+// terminal gets text only; anything else gets the bytes as they are.
+type stream struct {
+	dst  io.Writer
+	text *safeterm.Writer // nil if it is no terminal
+	// onPipe is called when nobody reads the stream any more; nil is nothing.
+	onPipe func()
+
+	mu   sync.Mutex
+	last byte // written; 0 at the start
+	err  error
+}
+
+func newStream(dst io.Writer, onPipe func()) *stream {
+	s := &stream{dst: dst, onPipe: onPipe}
+	if _, ok := asTerminal(dst); ok {
+		s.text = safeterm.NewText(dst)
+		s.dst = s.text
+	}
+	return s
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(p) > 0 {
+		s.last = p[len(p)-1]
+	}
+	n, err := s.dst.Write(p)
+	if err != nil && s.err == nil {
+		s.err = err
+		if errors.Is(err, syscall.EPIPE) && s.onPipe != nil {
+			s.onPipe()
+		}
+	}
+	return n, err
+}
+
+// midLine says whether a terminal shows a line of the program without end.
+func (s *stream) midLine() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text != nil && s.last != 0 && s.last != '\n'
+}
+
+// end writes what the filter still holds and gives the error that cost the
+// caller output. That nobody reads any more is none.
+func (s *stream) end(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text != nil && s.err == nil {
+		s.err = s.text.End()
+	}
+	var path *os.PathError
+	switch {
+	case s.err == nil || errors.Is(s.err, syscall.EPIPE):
+		return nil
+	case errors.As(s.err, &path):
+		return fmt.Errorf("cannot write %s: %w", name, path.Err)
+	}
+	return fmt.Errorf("cannot write %s: %w", name, s.err)
+}
