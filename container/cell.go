@@ -44,7 +44,7 @@ func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
 		return nil, err
 	}
 	name := b.id + "-" + filepath.Base(root)
-	con, err := libcontainer.Create(filepath.Join(b.dir, "state"), name, config(p, name, root))
+	con, err := libcontainer.Create(filepath.Join(b.dir, "state"), name, b.config(p, filepath.Base(root), root))
 	if err != nil {
 		return nil, fmt.Errorf("cannot create cell: %w", err)
 	}
@@ -62,8 +62,9 @@ func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
 // config is the libcontainer configuration of a cell. It is written by hand,
 // not by specconv: ToRootless drops the network namespace and all limits
 // (trap T1).
-func config(p plan.Plan, name, root string) *configs.Config {
+func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
 	uid, gid := p.Identity.CellMaps()
+	path, parent, leaf := b.Cgroup.Keeper(name)
 	c := &configs.Config{
 		Rootfs:            root,
 		RootPropagation:   unix.MS_PRIVATE | unix.MS_REC,
@@ -81,7 +82,7 @@ func config(p plan.Plan, name, root string) *configs.Config {
 		RootlessCgroups: true,
 		// The keeper needs no limits: it is a few KiB of our own code. Limits
 		// are on the leaves.
-		Cgroups: &cgroups.Cgroup{Name: name, Rootless: true, Resources: &cgroups.Resources{}},
+		Cgroups: &cgroups.Cgroup{Path: path, Parent: parent, Name: leaf, Rootless: true, Resources: &cgroups.Resources{}},
 		Mounts: []*configs.Mount{
 			{Device: "proc", Source: "proc", Destination: "/proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 			// a /dev of our own choice keeps libcontainer from making one

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ const maxReadOnlyFile = 64 << 20
 func Resolve(p policy.Policy, f Facts) (Plan, error) {
 	r := &resolver{policy: p.WithDefaults(), facts: f}
 	for _, x := range p.Validate(f.Surroundings) {
-		r.refuse(x.What, x.Field, x.Hint)
+		r.refuse(x.What, "", x.Hint) // What says the cause, too
 	}
 	r.limits()
 	files, binds := r.readOnly()
@@ -87,11 +88,8 @@ func (r *resolver) refuse(what, rule, remedy string) {
 
 // weaken records a weakening that is consented to, or refuses.
 func (r *resolver) weaken(w policy.Weakening, what, rule, remedy string) {
-	for _, a := range r.policy.Allow {
-		if a == w {
-			r.plan.Weakenings = append(r.plan.Weakenings, w)
-			return
-		}
+	if r.consented(w) {
+		return
 	}
 	if consent := "--allow " + string(w); !strings.Contains(remedy, consent) {
 		remedy += ", or consent with " + consent
@@ -134,23 +132,15 @@ func (r *resolver) limits() {
 // they resolve to is judged again.
 func (r *resolver) readOnly() (files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 	for _, b := range r.policy.ReadOnly {
-		target := b.Target
-		if target == "" {
-			target = b.Source
-		}
+		target := b.Inside()
 		name := strconv.Quote(b.Source)
 		real, err := filepath.EvalSymlinks(b.Source)
 		if err != nil {
 			r.refuse("cannot show "+name+" read-only", cause(err), "give a path that exists and that you may read")
 			continue
 		}
-		if why, bad := policy.Dangerous(real, r.facts.Surroundings); bad && real != b.Source {
-			r.weaken(policy.UnsafeBinds, "cannot show "+name+" read-only", "it leads to "+strconv.Quote(real)+", "+why, "choose another path")
+		if !r.safe("cannot show "+name+" read-only", b.Source, real) {
 			continue
-		}
-		if why, bad := policy.Dangerous(b.Source, r.facts.Surroundings); bad {
-			r.used(policy.UnsafeBinds)
-			_ = why // consent was checked by Validate
 		}
 		if inView(target) && r.policy.Rootfs == "" {
 			r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "give another place, for example "+b.Source+":/data")
@@ -193,13 +183,34 @@ func (r *resolver) copied(name, real, target string, fi os.FileInfo, err error) 
 	return rootfs.CopiedFile{}, false
 }
 
-func (r *resolver) used(w policy.Weakening) {
-	for _, have := range r.plan.Weakenings {
-		if have == w {
-			return
-		}
+// safe judges a host path that the program will see, and what it leads to.
+// Validate has refused a path that is dangerous as written and not consented
+// to; here its consent is recorded, and what a link leads to is judged.
+func (r *resolver) safe(what, given, real string) bool {
+	if _, bad := policy.Dangerous(given, r.facts.Surroundings); bad {
+		return r.consented(policy.UnsafeBinds)
 	}
-	r.plan.Weakenings = append(r.plan.Weakenings, w)
+	why, bad := policy.Dangerous(real, r.facts.Surroundings)
+	if !bad {
+		return true
+	}
+	if r.consented(policy.UnsafeBinds) {
+		return true
+	}
+	r.refuse(what, "it leads to "+strconv.Quote(real)+": "+why, "choose another path, or consent with --allow "+string(policy.UnsafeBinds))
+	return false
+}
+
+// consented tells whether the author consents to a weakening, and records its
+// use.
+func (r *resolver) consented(w policy.Weakening) bool {
+	if !slices.Contains(r.policy.Allow, w) {
+		return false
+	}
+	if !slices.Contains(r.plan.Weakenings, w) {
+		r.plan.Weakenings = append(r.plan.Weakenings, w)
+	}
+	return true
 }
 
 // inView tells whether the host view owns a place.
@@ -251,6 +262,12 @@ func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 		r.plan.View, err = rootfs.HostView(r.facts.Source, id, m, files, binds)
 	} else {
 		dir := r.policy.Rootfs
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			if !r.safe("cannot use "+strconv.Quote(dir)+" as root", dir, real) {
+				return
+			}
+			dir = real
+		}
 		for _, bad := range rootfs.CheckDir(dir) {
 			r.refuse("cannot use "+strconv.Quote(dir)+" as root", bad, "give a directory with an unpacked root file system whose mount points are ordinary directories")
 		}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,12 @@ type Tree struct {
 	// v1 are the directories on the v1 hierarchies.
 	v1   map[Controller]string
 	have map[Controller]bool
+	name string
+	own  string // a v1 directory that we stand in, for keepWarm
 	next atomic.Int64
+
+	warmed   chan struct{}
+	coolOnce sync.Once
 	// made are the directories to remove on Close, deepest last.
 	made []string
 	// stop ends what keeps a v2 scope alive; nil if nothing does.
@@ -70,6 +76,7 @@ func (t *Tree) Close() error {
 	if t == nil {
 		return nil
 	}
+	t.cool()
 	if t.stop != nil {
 		t.stop()
 	}
@@ -174,6 +181,7 @@ func (l *Leaf) Join(pid int) error {
 	if l.tree == nil {
 		return nil
 	}
+	defer l.tree.cool()
 	done := map[string]bool{}
 	for _, c := range controllers {
 		dir, v2 := l.on(c)

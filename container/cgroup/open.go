@@ -94,7 +94,7 @@ func Open(ctx context.Context, name string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{v1: map[Controller]string{}, have: map[Controller]bool{}}
+	t := &Tree{name: name, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
 	for _, c := range controllers {
 		own := p.V1[c]
 		if own == "" {
@@ -103,7 +103,13 @@ func Open(ctx context.Context, name string) (*Tree, error) {
 		if dir, ok := t.make(filepath.Join(own, name)); ok {
 			t.v1[c] = dir
 			t.have[c] = true
+			if t.own == "" {
+				t.own = own
+			}
 		}
+	}
+	if t.own != "" {
+		go t.keepWarm()
 	}
 	if p.V2 != "" && !t.have[Memory] {
 		if err := t.openV2(ctx, p.V2, name); err != nil {
@@ -216,6 +222,14 @@ func Candidates(name string) []string {
 			out = append(out, filepath.Join(own, name))
 		}
 	}
+	// libcontainer makes the keeper's own group wherever it may, under the
+	// same name
+	all, _ := os.ReadFile("/proc/self/cgroup")
+	for _, dir := range everyV1(string(all)) {
+		if !contains(out, filepath.Join(dir, name)) {
+			out = append(out, filepath.Join(dir, name))
+		}
+	}
 	if p.V2 != "" {
 		out = append(out, filepath.Join(filepath.Dir(p.V2), name), filepath.Join(p.V2, name), filepath.Join(p.V2, name+"-supervisor"))
 	}
@@ -239,3 +253,72 @@ func RemoveAll(dirs []string, name string) {
 		_ = removeDir(dir, time.Now().Add(2*time.Second))
 	}
 }
+
+// everyV1 are the own directories on all v1 hierarchies, those that we do not
+// use included.
+func everyV1(own string) []string {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, line := range strings.Split(own, "\n") {
+		f := strings.SplitN(line, ":", 3)
+		if len(f) != 3 || f[1] == "" {
+			continue
+		}
+		for _, m := range strings.Split(string(mounts), "\n") {
+			before, after, ok := strings.Cut(m, " - ")
+			a, b := strings.Fields(before), strings.Fields(after)
+			if ok && len(a) > 4 && len(b) > 2 && b[0] == "cgroup" && optionListed(b[2], strings.Split(f[1], ",")[0]) {
+				out = append(out, below(a[4], a[3], f[2]))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Keeper says where libcontainer shall put the keeper: a group of its own in
+// the tree. On v2 that is an absolute path; on v1 parent and name below the
+// own cgroup of each hierarchy.
+func (t *Tree) Keeper(name string) (path, parent, leaf string) {
+	if t.v2 != "" {
+		return strings.TrimPrefix(filepath.Join(t.v2, name), "/sys/fs/cgroup"), "", ""
+	}
+	return "", t.name, name
+}
+
+// warmFor bounds keepWarm: by then the first sandbox has been made.
+const warmFor = 300 * time.Millisecond
+
+// keepWarm makes the kernel ready for the moves into cgroups that are to come.
+// On v1 the first move after a quiet time waits for an RCU grace period, 6 to
+// 8 ms where we measured; further moves within about 10 ms do not
+// (docs/adr/0003-cgroup-moves.md). Moving ourselves to where we are is such a
+// move and changes nothing, so it is done while the cell is being built.
+func (t *Tree) keepWarm() {
+	self := []byte(fmt.Sprint(os.Getpid()))
+	f, err := os.OpenFile(filepath.Join(t.own, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	end := time.NewTimer(warmFor)
+	defer end.Stop()
+	for {
+		if _, err := f.Write(self); err != nil {
+			return
+		}
+		select {
+		case <-t.warmed:
+			return
+		case <-end.C:
+			return
+		case <-time.After(4 * time.Millisecond):
+		}
+	}
+}
+
+// cool ends keepWarm.
+func (t *Tree) cool() { t.coolOnce.Do(func() { close(t.warmed) }) }
