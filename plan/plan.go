@@ -88,13 +88,20 @@ type Rlimit struct {
 
 // rlimits are the limits of the policy table, row "rlimits". Core is 1, not
 // 0: a core_pattern that is a pipe ignores 0 and treats 1 as "skip" (core(5)).
+// The init counts as a process too. Where a cgroup limits processes, the
+// per-user limit lies above it: the kernel looks at it first, and what it
+// refuses is not counted, so that nobody could tell the reason "pids".
 func rlimits(p policy.Policy, weak bool) []Rlimit {
 	const infinity = ^uint64(0)
 	files := uint64(p.Files)
+	processes := uint64(p.PIDs) + 1
+	if !weak {
+		processes++
+	}
 	l := []Rlimit{
 		{"core", unix.RLIMIT_CORE, 1, 1},
 		{"open files", unix.RLIMIT_NOFILE, files, max(files, 4096)},
-		{"processes", unix.RLIMIT_NPROC, uint64(p.PIDs), uint64(p.PIDs)},
+		{"processes", unix.RLIMIT_NPROC, processes, processes},
 		{"file size", unix.RLIMIT_FSIZE, uint64(p.Disk), uint64(p.Disk)},
 		{"stack", unix.RLIMIT_STACK, 8 << 20, 64 << 20},
 		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
