@@ -409,11 +409,12 @@ FAR void far_init(struct machine *k)
 	dfl.mask = 0;
 	sys(NR_rt_sigaction, SIGCHLD, &dfl, 0, 8);
 	sys(NR_rt_sigprocmask, 0 /* SIG_BLOCK */, &chld, 0, 8);
+	/* before the tape, which ends with the filter: strict has no signalfd4 */
+	p[1].fd = (s32)sys(NR_signalfd4, -1, &chld, 8, 02000000 | 04000 /* CLOEXEC NONBLOCK */);
 	k->report = sock;
 	if (!far_tape(k))
 		far_exit(1);
 	p[0].fd = sock;
-	p[1].fd = (s32)sys(NR_signalfd4, -1, &chld, 8, 02000000 | 04000 /* CLOEXEC NONBLOCK */);
 	p[0].events = p[1].events = 1;
 	for (;;) {
 		u8 info[128];
