@@ -169,6 +169,7 @@ func (b *Builder) MakeFile(path string, content []byte, mode uint32) *Builder {
 func (b *Builder) add(o opcode) *Builder {
 	if len(o.args) > 6 {
 		b.fail(fmt.Errorf("cannot write tape: %s has %d arguments", o.step, len(o.args)))
+		o.args = o.args[:6]
 	}
 	b.ops = append(b.ops, o)
 	return b

@@ -1,0 +1,103 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestParsePlace(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		mounts     string
+		own        string
+		v2         string
+		memory     string
+		cpu, cpuac string
+	}{
+		{
+			name:   "unified",
+			mounts: "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n",
+			own:    "0::/user.slice/user-1000.slice/session-2.scope\n",
+			v2:     "/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope",
+		},
+		{
+			name: "hybrid",
+			mounts: "1 2 0:3 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" +
+				"1 2 0:4 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n" +
+				"1 2 0:5 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+			own:    "4:memory:/a/b\n2:cpu,cpuacct:/\n0::/x\n",
+			v2:     "/sys/fs/cgroup/unified/x",
+			memory: "/sys/fs/cgroup/memory/a/b",
+			cpu:    "/sys/fs/cgroup/cpu,cpuacct",
+			cpuac:  "/sys/fs/cgroup/cpu,cpuacct",
+		},
+		{
+			name:   "a mount of a part, as in a container",
+			mounts: "1 2 0:3 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+			own:    "4:memory:/docker/abc/inner\n",
+			memory: "/sys/fs/cgroup/memory/inner",
+		},
+		{name: "nothing", own: "0::/\n"},
+		{name: "rubbish", mounts: "- - -\n\n1 2 - cgroup\n", own: "::\nx\n1:memory\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := parsePlace(c.mounts, c.own)
+			if p.V2 != c.v2 || p.V1[Memory] != c.memory || p.V1[CPU] != c.cpu || p.V1[CPUAcct] != c.cpuac {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
+
+func TestKeyed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 3\noom_kill 2\noom_group_kill 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]int64{"oom_kill": 2, "oom": 3, "absent": 0} {
+		if got, err := keyed(dir, "memory.events", key); err != nil || got != want {
+			t.Errorf("%s is %d, %v; want %d", key, got, err, want)
+		}
+	}
+	if _, err := keyed(dir, "nothing", "x"); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}
+
+// A damaged list of a dead process must not make us remove what is not ours.
+func TestRemoveAllKeepsToItsName(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"isolate-0123456789ab", "isolate-0123456789ab/s1", "other", "isolate-0123456789ab-supervisor"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	RemoveAll([]string{filepath.Join(dir, "isolate-0123456789ab"), filepath.Join(dir, "other"), "relative", "/", filepath.Join(dir, "isolate-0123456789ab-supervisor")}, "isolate-0123456789ab")
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "other" {
+		t.Errorf("left %v, %v; want other", left, err)
+	}
+}
+
+func TestSetChecked(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "memory.max")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := setChecked(dir, "memory.max", "4096"); err != nil {
+		t.Error(err)
+	}
+	// A file that does not take what is written stands for a kernel that
+	// ignores a limit (trap T7).
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", file); err != nil {
+		t.Fatal(err)
+	}
+	if err := setChecked(dir, "memory.max", "4096"); err == nil {
+		t.Error("a limit that does not hold was taken")
+	}
+}
