@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 // TestSandboxScripts runs programs in sandboxes.
 func TestSandboxScripts(t *testing.T) {
-	testenv.Require(t, testenv.UserNS)
+	testenv.Require(t, testenv.UserNS, testenv.Python3)
 	runScripts(t, "testdata/sandbox")
 }
 
