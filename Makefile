@@ -1,0 +1,12 @@
+# One line a target. `go build` and `go test` are the build system.
+TAGS := seccomp,runc_nocriu
+.PHONY: setup build test bench lint fuzz vmtest man
+
+setup: ; ./setup
+build: ; go build -tags $(TAGS) -ldflags '-s -w' -o bin/isolate ./cmd/isolate
+test: ; ./test/all
+bench: ; go test -tags $(TAGS) -run '^$$' -bench Start -benchtime 200x ./bench
+lint: ; go vet -tags $(TAGS) ./... && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) ./...
+fuzz: ; ./test/fuzz 60s
+vmtest: ; ./test/vm/all
+man: ; go run -tags $(TAGS) ./cmd/isolate/internal/genman bin/man
