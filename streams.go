@@ -3,6 +3,7 @@ package isolate
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 )
@@ -16,6 +17,8 @@ type capped struct {
 	head int64     // bytes the first half may have
 	tail ring
 	over func() // called once when the limit is passed; may be nil
+	// alarm is a limit that is told but drops nothing; 0 means none.
+	alarm int64
 
 	total   int64
 	passed  int64 // bytes of the first half so far
@@ -27,8 +30,22 @@ func newCapped(to io.Writer, limit int64, over func()) *capped {
 	return &capped{to: to, head: limit - limit/2, tail: ring{limit: limit / 2}, over: over}
 }
 
+// newLive is for a terminal: somebody watches, so everything is passed on as it
+// comes and nothing kept; passing the limit is told all the same.
+func newLive(to io.Writer, limit int64, over func()) *capped {
+	c := newCapped(to, math.MaxInt64, nil)
+	c.alarm, c.over = limit, over
+	return c
+}
+
 func (c *capped) write(p []byte) {
 	c.total += int64(len(p))
+	if c.alarm > 0 && c.total > c.alarm && !c.overrun {
+		c.overrun = true
+		if c.over != nil {
+			c.over()
+		}
+	}
 	if n := min(c.head-c.passed, int64(len(p))); n > 0 {
 		c.passed += n
 		c.emit(p[:n])

@@ -25,7 +25,7 @@ func newTerminal(t *Terminal, limit int64, over func()) *terminal {
 		size = container.Size{Rows: 24, Cols: 80}
 	}
 	return &terminal{
-		streams: streams{outCap: newCapped(t.Output, limit, over), errCap: newCapped(nil, 0, nil)},
+		streams: streams{outCap: newLive(t.Output, limit, over), errCap: newCapped(nil, 0, nil)},
 		t:       t, size: size, quit: make(chan struct{}),
 	}
 }
