@@ -31,7 +31,8 @@ const (
 )
 
 // Cgroups is where limits can be put: for each controller the group this
-// process is in. New groups belong below it. A process that moves itself into
+// process is in or, in version 2, the one around it if only that one can be
+// used. New groups belong below it. A process that moves itself into
 // one of them asks before, for afterwards its own group is another.
 type Cgroups struct {
 	Mode   Mode       `json:"mode"`
@@ -58,7 +59,7 @@ type Group struct {
 	Top bool `json:"top,omitempty"`
 }
 
-// Controller is a controller and the group this process is in.
+// Controller is a controller and the group below which it can limit.
 type Controller struct {
 	// Name is the kernel's name: "memory", "pids", "cpu".
 	Name string `json:"name"`
@@ -66,6 +67,9 @@ type Controller struct {
 	// no such controller or that its hierarchy is not mounted here.
 	Version int `json:"version"`
 	Group
+	// Around says that the group is the parent of the process's own, handed
+	// over with the controller enabled, so that new groups stand beside it.
+	Around bool `json:"around,omitempty"`
 	// Available says that groups made below can have the controller: always
 	// in version 1, in version 2 if it is in the group's cgroup.controllers.
 	Available bool `json:"available"`
@@ -90,6 +94,7 @@ type hierarchy struct {
 	version     int
 	controllers []string
 	dir         string // empty: not mounted where this process can see it
+	mountpoint  string
 }
 
 // DetectCgroups finds the control groups by reading: it makes none. It takes
@@ -149,7 +154,7 @@ func (o Options) hierarchies(mounts []*mountinfo.Info) []hierarchy {
 				h.controllers = append(h.controllers, c)
 			}
 		}
-		h.dir = cgroupDir(mounts, h, f[2])
+		h.dir, h.mountpoint = cgroupDir(mounts, h, f[2])
 		if h.version == 2 && h.dir != "" {
 			h.controllers = strings.Fields(o.text(h.dir + "/cgroup.controllers"))
 		}
@@ -160,7 +165,7 @@ func (o Options) hierarchies(mounts []*mountinfo.Info) []hierarchy {
 
 // cgroupDir is the directory of the group own in the hierarchy, or "" if it is
 // not below what is mounted.
-func cgroupDir(mounts []*mountinfo.Info, h hierarchy, own string) string {
+func cgroupDir(mounts []*mountinfo.Info, h hierarchy, own string) (dir, mountpoint string) {
 	for _, m := range slices.Backward(mounts) { // the last one covers the others
 		if h.version == 2 {
 			if m.FSType != "cgroup2" {
@@ -176,17 +181,17 @@ func cgroupDir(mounts []*mountinfo.Info, h hierarchy, own string) string {
 		if !ok {
 			continue
 		}
-		return path.Join(m.Mountpoint, rel)
+		return path.Join(m.Mountpoint, rel), m.Mountpoint
 	}
-	return ""
+	return "", ""
 }
 
 // below gives the rest of p after dir, and false if p is not dir or below it.
 func below(dir, p string) (rel string, ok bool) {
-	dir, p = path.Clean(dir), path.Clean(p)
 	if strings.HasPrefix(p, "/..") {
-		return "", false // outside the cgroup namespace
+		return "", false // outside the cgroup namespace; Clean would hide it
 	}
+	dir, p = path.Clean(dir), path.Clean(p)
 	if dir == "/" || dir == p {
 		return strings.TrimPrefix(p, dir), true
 	}
@@ -209,7 +214,8 @@ func (o Options) controller(hs []hierarchy, name string) Controller {
 			c.Group = o.group(h)
 		} else {
 			c.Group = o.group(h, "cgroup.procs", "cgroup.subtree_control")
-			c.Enabled = slices.Contains(strings.Fields(o.text(h.dir+"/cgroup.subtree_control")), name)
+			c.Enabled = o.handsOn(h.dir, name)
+			o.lookAround(h, &c)
 		}
 		if c.Writable != AccessYes {
 			c.Reason = "cannot write to " + c.Dir
@@ -218,6 +224,25 @@ func (o Options) controller(hs []hierarchy, name string) Controller {
 	}
 	c.Reason = o.whyNoController(hs, name, known)
 	return c
+}
+
+// handsOn says whether a version 2 group hands a controller to those below.
+func (o Options) handsOn(dir, name string) bool {
+	return slices.Contains(strings.Fields(o.text(dir+"/cgroup.subtree_control")), name)
+}
+
+// lookAround takes the parent of the own group if limits can be put there at
+// once and not in the own group: who hands over a folder with a child for the
+// first process means it so. Root may write everywhere, which says nothing.
+func (o Options) lookAround(h hierarchy, c *Controller) {
+	if o.UID == 0 || h.dir == h.mountpoint || c.Writable == AccessYes && c.Enabled {
+		return
+	}
+	around := h
+	around.dir = path.Dir(h.dir)
+	if g := o.group(around, "cgroup.procs"); g.Writable == AccessYes && o.handsOn(around.dir, c.Name) {
+		c.Group, c.Around, c.Enabled = g, true, true
+	}
 }
 
 // whyNoController says why no hierarchy within reach has the controller, and

@@ -30,18 +30,31 @@ func checkCgroupMode(s *sight) Check {
 // where no child was asked.
 func checkController(e *entry, worst Status) func(*sight) Check {
 	return func(s *sight) Check {
-		i := slices.IndexFunc(s.cgroups.Controllers(), func(c Controller) bool { return "cgroup."+c.Name == e.id })
-		c := s.cgroups.Controllers()[i]
-		switch {
-		case c.Version == 0 || !c.Available:
-			return s.say(e, s.whyAbsent(), worst, "version "+versionOf(s.cgroups.Mode)+", "+c.Reason)
-		case s.done:
-			return s.byDoing(e, func(Finding) (*fault, Status) { return s.whyDenied(c), worst })
-		case c.Writable != AccessYes:
-			return s.say(e, s.whyDenied(c), worst, c.Reason)
+		c := s.cgroups.CPU
+		switch e {
+		case &cgroupMemory:
+			c = s.cgroups.Memory
+		case &cgroupPIDs:
+			c = s.cgroups.PIDs
 		}
-		return e.ok(c.Dir + " can be written to")
+		bad := s.judgeController(e, c, worst)
+		if bad.Status <= Warn && s.o.Manager == ManagerAsked && s.cgroups.UserManager != "" && s.cgroups.Mode == ModeCgroup2 {
+			return e.info("a scope is asked of " + s.cgroups.UserManager + " at the start, which was not tried: " + bad.Evidence)
+		}
+		return bad
 	}
+}
+
+func (s *sight) judgeController(e *entry, c Controller, worst Status) Check {
+	switch {
+	case c.Version == 0 || !c.Available:
+		return s.say(e, s.whyAbsent(), worst, "version "+versionOf(s.cgroups.Mode)+", "+c.Reason)
+	case s.done:
+		return s.byDoing(e, func(Finding) (*fault, Status) { return s.whyDenied(c), worst })
+	case c.Writable != AccessYes:
+		return s.say(e, s.whyDenied(c), worst, c.Reason)
+	}
+	return e.ok(c.Dir + " can be written to")
 }
 
 func versionOf(m Mode) string {

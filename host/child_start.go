@@ -58,6 +58,10 @@ func (t *tally) memfd(ctx context.Context, timeout time.Duration, a Ask, image *
 		f.Step = "execute a sealed memfd"
 		exe = fmt.Sprintf("/proc/self/fd/%d", image.Fd())
 		err = t.plainStage(ctx, timeout, a, exe)
+		if errors.Is(err, errGaveUp) {
+			t.answer.Err = err.Error()
+			return exe
+		}
 	}
 	if err != nil {
 		f.Errno = errnoOf(err)
@@ -70,13 +74,15 @@ func (t *tally) memfd(ctx context.Context, timeout time.Duration, a Ask, image *
 	return exe
 }
 
-// plainStage returns why the child could not be started. If it broke later,
-// the answer says so.
+// plainStage returns why the child was not started. If it broke later, the
+// answer says so.
 func (t *tally) plainStage(ctx context.Context, timeout time.Duration, a Ask, exe string) error {
 	ans, err := runChild(ctx, timeout, exe, stagePlain, a, 0)
 	switch {
 	case err == nil:
 		t.merge(ans)
+	case errors.Is(err, errGaveUp):
+		return err
 	case startErr(err) == nil:
 		t.answer.Err = err.Error()
 	}
@@ -93,8 +99,10 @@ func (t *tally) namespaces(ctx context.Context, timeout time.Duration, a Ask, ex
 		return true
 	}
 	start := startErr(err)
-	if start == nil { // it started and did not finish
-		t.add(Finding{Probe: "userns.create", Step: "make all namespaces from " + describe(exe)})
+	if start == nil { // it started and did not finish, or it is too late to try
+		if !errors.Is(err, errGaveUp) {
+			t.add(Finding{Probe: "userns.create", Step: "make all namespaces from " + describe(exe)})
+		}
 		t.answer.Err = err.Error()
 		return true
 	}
@@ -137,6 +145,9 @@ func describe(exe string) string {
 	return "a sealed memfd"
 }
 
+// errGaveUp marks a child that was not started because the time was over.
+var errGaveUp = errors.New("cannot probe any more")
+
 // errStart marks a child that could not be started.
 type errStart struct{ err error }
 
@@ -175,7 +186,7 @@ func runChild(ctx context.Context, timeout time.Duration, exe, stage string, a A
 	cmd.Stdout, cmd.Stderr = limit(&out), limit(&complaint)
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil { // says nothing about the machine
-			return Answer{}, fmt.Errorf("cannot probe: %w", ctx.Err())
+			return Answer{}, fmt.Errorf("%w: %w", errGaveUp, ctx.Err())
 		}
 		return Answer{}, errStart{err}
 	}
@@ -210,7 +221,7 @@ func childCommand(ctx context.Context, exe, stage string, a Ask, flags uintptr) 
 // mapping maps a range of subordinate ids onto an idle child.
 func (t *tally) mapping(ctx context.Context, timeout time.Duration, a Ask, exe string) {
 	m := a.Mapping
-	if m == nil {
+	if m == nil || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -138,7 +138,7 @@ func loadState(t *testing.T, name string, over ...*txtar.Archive) (Options, *tol
 	if name != "ready" {
 		layers = append(layers, parseState(t, name))
 	}
-	k := &told{root: t.TempDir()}
+	k := &told{root: treeDir(t)}
 	var of optionsFile
 	for _, a := range append(layers, over...) {
 		for _, f := range a.Files {
@@ -183,6 +183,18 @@ func loadState(t *testing.T, name string, over ...*txtar.Archive) (Options, *tol
 		}
 	}
 	return o, k
+}
+
+// treeDir is a directory in memory if there is one: a hundred trees of seventy
+// files are slow on a disk.
+func treeDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "isolate-host-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func parseState(t *testing.T, name string) *txtar.Archive {

@@ -45,6 +45,8 @@ type Options struct {
 	// Cgroups is what DetectCgroups has found for these Options already.
 	// Nil means that it is to be found.
 	Cgroups *Cgroups
+	// Manager says whether isolate asks the user's systemd for a group itself.
+	Manager Manager
 	// Audit is where the audit log is kept. Nil means no audit is set up,
 	// and nothing of it is checked.
 	Audit *Audit
@@ -55,6 +57,20 @@ type Options struct {
 	// of states this machine is not in bring their own.
 	Kernel Kernel
 }
+
+// Manager says what the presence of the user's systemd is worth.
+type Manager int
+
+// The uses of a user manager.
+const (
+	// ManagerReported means that isolate does not ask it: limits need a group
+	// that is there already. It is the zero value.
+	ManagerReported Manager = iota
+	// ManagerAsked means that isolate asks it for a scope if it has no group
+	// of its own. Probes do not ask it, as that would start a unit; a socket
+	// that is there makes missing groups Info in place of Fail.
+	ManagerAsked
+)
 
 // Audit says where the audit log is kept.
 type Audit struct {
