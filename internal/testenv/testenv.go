@@ -12,6 +12,7 @@ package testenv
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func parse(list string) ([]Feature, error) {
 		if f == "" {
 			continue
 		}
-		if _, known := probes[f]; !known {
+		if _, known := probes[f]; !known && !strings.HasPrefix(string(f), toolPrefix) {
 			return nil, fmt.Errorf("no feature is named %q", f)
 		}
 		features = append(features, f)
@@ -132,6 +133,9 @@ var cache struct {
 // probe answers for a feature, from memory after the first time.
 func probe(f Feature) error {
 	do, known := probes[f]
+	if tool, ok := strings.CutPrefix(string(f), toolPrefix); ok {
+		do, known = func() error { return inUsr(tool) }, true
+	}
 	if !known {
 		return fmt.Errorf("no feature has this name")
 	}
@@ -146,4 +150,21 @@ func probe(f Feature) error {
 	err := do()
 	cache.answers[f] = err
 	return err
+}
+
+const toolPrefix = "tool:"
+
+// Tool is the feature of a program that a sandbox with the host view can run:
+// one below /usr.
+func Tool(name string) Feature { return Feature(toolPrefix + name) }
+
+// inUsr looks in the directories that are PATH in a sandbox, and in Go's own.
+func inUsr(tool string) error {
+	for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/usr/local/go/bin"} {
+		real, err := filepath.EvalSymlinks(filepath.Join(dir, tool))
+		if err == nil && (strings.HasPrefix(real, "/usr/") || strings.HasPrefix(real, "/etc/alternatives/")) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no program %s below /usr", tool)
 }
