@@ -18,7 +18,8 @@ type Event struct {
 	PID     int    `json:"pid"`
 	Exe     string `json:"exe,omitempty"`
 	Call    string `json:"call"`
-	// Family, Type, Address and Port are set for socket calls.
+	// Family, Type, Address and Port are set for socket calls. Address is
+	// "unreadable" when the program gave an address that is none.
 	Family  string `json:"family,omitempty"`
 	Type    string `json:"type,omitempty"`
 	Address string `json:"address,omitempty"`
