@@ -446,3 +446,25 @@ func TestReadDirNames(t *testing.T) {
 		t.Errorf("empty: %v %v %v", names, more, err)
 	}
 }
+
+func TestInside(t *testing.T) {
+	top := t.TempDir()
+	put(t, top+"/a/b/c/f", "")
+	put(t, top+"/a-evil/f", "")
+	link(t, top+"/a/b", top+"/door")
+	for _, c := range []struct {
+		dir, outer string
+		want       bool
+	}{
+		{"a", "a", true}, {"a/b/c", "a", true}, {"door/c", "a", true}, {"a/b", "", true},
+		{"a", "a/b", false}, {"a-evil", "a", false}, {"", "a", false},
+	} {
+		outer, err := Stat(handle(t, filepath.Join(top, c.outer)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Inside(handle(t, filepath.Join(top, c.dir)), outer); got != c.want || err != nil {
+			t.Errorf("Inside(%q, %q) = %v, %v; want %v", c.dir, c.outer, got, err, c.want)
+		}
+	}
+}

@@ -108,3 +108,45 @@ func (k Kind) String() string {
 	}
 	return "thing of unknown kind"
 }
+
+// levelsMax bounds the way up in Inside: no path the kernel takes has more
+// components.
+const levelsMax = MaxPath / 2
+
+// Inside tells whether dir is the directory that outer was taken of, or lies
+// below it, by going up from dir through "..". It compares inodes, so a bind
+// mount or a link on the way to either hides nothing. The error is EACCES when
+// a directory on the way may not be searched.
+func Inside(dir *os.File, outer unix.Stat_t) (bool, error) {
+	var last unix.Stat_t
+	at, err := step(dir, ".")
+	for range levelsMax {
+		if err != nil {
+			return false, fmt.Errorf("cannot open the parent directory: %w", err)
+		}
+		st, statErr := Stat(at)
+		// The root is its own parent.
+		if statErr != nil || Same(st, outer) || Same(st, last) {
+			at.Close()
+			return statErr == nil && Same(st, outer), statErr
+		}
+		below := at
+		at, err = step(below, "..")
+		below.Close()
+		last = st
+	}
+	at.Close()
+	return false, fmt.Errorf("cannot find the root: %w", unix.ENAMETOOLONG)
+}
+
+func step(dir *os.File, to string) (*os.File, error) {
+	fd := -1
+	err := control(dir, func(at int) (err error) {
+		fd, err = unix.Openat(at, to, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), to), nil
+}
