@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 
 	"github.com/isolate-run/isolate/container"
@@ -66,7 +67,11 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 }
 
 func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
-	return workspace.CopyIn(ctx, b.sandbox.Workspace, in, workspace.Limits{})
+	lim := workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes}
+	if id := b.plan.Identity; id.HostUID != os.Geteuid() { // we are root, programs are not
+		lim.Owner = workspace.Owner{UID: id.HostUID, GID: id.HostGID}
+	}
+	return workspace.CopyIn(ctx, b.sandbox.Workspace, in, lim)
 }
 
 func (b *box) copyOut(ctx context.Context, dir string) (Manifest, error) {

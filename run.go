@@ -13,6 +13,7 @@ import (
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/workspace"
 )
 
 const killSignal = unix.SIGKILL
@@ -64,6 +65,14 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 		}
 		if c.Stdin != nil || c.Stdout != nil || c.Stderr != nil {
 			add("cannot give a terminal and streams", "Terminal takes the place of Stdin, Stdout and Stderr", "choose one")
+		}
+	}
+	for _, x := range workspace.CheckInputs(c.In) {
+		bad = append(bad, plan.Problem(x))
+	}
+	if c.Out != "" {
+		for _, x := range workspace.CheckOutput(c.Out) {
+			bad = append(bad, plan.Problem(x))
 		}
 	}
 	if len(bad) > 0 {

@@ -145,7 +145,10 @@ func (c *inCopy) descend(dir *os.File, rel string) (*os.File, error) {
 func (c *inCopy) enter(dst *os.File, name string, perm uint32) (*os.File, error) {
 	next, err := dirfd.OpenBeneath(dst, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) {
-		next, err = dirfd.MkdirBeneath(dst, name, perm)
+		err = c.lim.Owner.Do(func() (err error) {
+			next, err = dirfd.MkdirBeneath(dst, name, perm)
+			return err
+		})
 		if err == nil {
 			c.m.Dirs++
 		}
@@ -280,7 +283,11 @@ func (c *inCopy) file(dst *os.File, target string, src *os.File, st unix.Stat_t)
 	}
 	var done copied
 	err := c.place(dst, target, func(temp string) error {
-		f, err := dirfd.CreateBeneath(dst, temp, mode)
+		var f *os.File
+		err := c.lim.Owner.Do(func() (err error) {
+			f, err = dirfd.CreateBeneath(dst, temp, mode)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -307,7 +314,9 @@ func (c *inCopy) link(t tree, name, target string) error {
 	if why := linkFault(t.rel, text); why != "" {
 		return c.m.leaveLink(target, text, why)
 	}
-	err = c.place(t.dst, target, func(temp string) error { return dirfd.Symlink(t.dst, text, temp) })
+	err = c.place(t.dst, target, func(temp string) error {
+		return c.lim.Owner.Do(func() error { return dirfd.Symlink(t.dst, text, temp) })
+	})
 	if err != nil {
 		return err
 	}
@@ -345,7 +354,7 @@ func (c *inCopy) place(dst *os.File, target string, produce func(temp string) er
 	temp := ".isolate-" + rand.Text()
 	err := produce(temp)
 	if err == nil {
-		err = dirfd.Rename(dst, temp, dst, path.Base(target), 0)
+		err = c.lim.Owner.Do(func() error { return dirfd.Rename(dst, temp, dst, path.Base(target), 0) })
 	}
 	if err != nil {
 		// It is not there when it could not be made, and no error of the

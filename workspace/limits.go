@@ -29,7 +29,12 @@ type Limits struct {
 	// MaxName is the longest name in bytes. Zero means 255, which is also
 	// the most.
 	MaxName int
+	// Owner is who the files of a CopyIn belong to. Zero means the caller.
+	Owner dirfd.Owner
 }
+
+// Owner is a pair of kernel ids.
+type Owner = dirfd.Owner
 
 // Defaults of Limits. They are chosen, not measured: enough for a source tree
 // and its results, few enough that a manifest stays readable. A level costs
