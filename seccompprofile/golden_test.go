@@ -197,7 +197,7 @@ func meaning(ret uint32) string {
 	case unix.SECCOMP_RET_ALLOW:
 		return "allow"
 	case unix.SECCOMP_RET_ERRNO:
-		return unix.ErrnoName(unix.Errno(ret & unix.SECCOMP_RET_DATA))
+		return errnoName(unix.Errno(ret & unix.SECCOMP_RET_DATA))
 	case unix.SECCOMP_RET_USER_NOTIF:
 		return "notify"
 	case unix.SECCOMP_RET_KILL_PROCESS:

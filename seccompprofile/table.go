@@ -129,16 +129,24 @@ func (a action) String() string {
 	case allow:
 		return "allow"
 	case refuse:
-		return unix.ErrnoName(a.errno)
+		return errnoName(a.errno)
 	case notify:
 		if a.errno == 0 {
 			return "notify, the listener decides"
 		}
-		return "notify, refused with " + unix.ErrnoName(a.errno) + " or a finer error"
+		return "notify, refused with " + errnoName(a.errno) + " or a finer error"
 	case kill:
 		return "kill the process"
 	}
 	return fmt.Sprintf("verb(%d)", int(a.verb))
+}
+
+// errnoName has the name the kernel's sources use where there are two.
+func errnoName(e unix.Errno) string {
+	if e == unix.EOPNOTSUPP {
+		return "EOPNOTSUPP"
+	}
+	return unix.ErrnoName(e)
 }
 
 // table is one profile for one architecture.
