@@ -40,7 +40,7 @@ func (b *box) blocked() denial.Summary {
 	if b.denials == nil {
 		return denial.Summary{}
 	}
-	return b.denials.Stop()
+	return b.denials.Seen()
 }
 
 // once runs the only program of a sandbox, with its files in and out.
@@ -103,7 +103,9 @@ func (b *box) discard() error {
 
 func (b *box) end() {
 	b.err = b.sandbox.Close()
-	b.blocked()
+	if b.denials != nil {
+		b.denials.Stop()
+	}
 	if b.err != nil {
 		// a seat whose sandbox is not gone must not be used again
 		b.err = errors.Join(b.err, b.seat.Close())

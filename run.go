@@ -151,6 +151,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if term != nil {
 		term.start(proc.Master)
 	}
+	before := b.blocked()
 	began := time.Now()
 	var notStarted *container.NotStartedError
 	if err := proc.Go(); errors.As(err, &notStarted) {
@@ -172,7 +173,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		term.stop()
 	}
 	res.Stdout, res.Stderr = s.wait()
-	res.Blocked = b.blocked()
+	res.Blocked = b.blocked().Since(before)
 	if err := b.judge(&res, proc, cause, notStarted); err != nil {
 		return Result{}, err
 	}

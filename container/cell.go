@@ -126,8 +126,9 @@ func (c *Cell) start() error {
 		Stderr:     devNull,
 		ExtraFiles: []*os.File{theirs, image},
 		Init:       true,
+		LogLevel:   "3", // warnings; by default its C half writes two dozen lines of debugging
 	}
-	if err := c.c.Run(c.proc); err != nil {
+	if err := c.base.Cgroup.KeepOut(func() error { return c.c.Run(c.proc) }); err != nil {
 		c.control.close()
 		return fmt.Errorf("cannot start cell: %w", err)
 	}

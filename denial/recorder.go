@@ -18,7 +18,9 @@ package denial
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +55,9 @@ type Recorder struct {
 	stop     sync.Once
 	done     chan struct{}
 
-	// Owned by the goroutine of Start until done is closed.
+	// Owned by the goroutine of Start until done is closed; Seen reads the
+	// summary meanwhile.
+	mu      sync.Mutex
 	summary Summary
 	listed  map[string]int
 	err     error
@@ -127,6 +131,17 @@ func (r *Recorder) Stop() Summary {
 	})
 	<-r.done
 	return r.summary
+}
+
+// Seen returns what was recorded so far, and goes on. What a program did before
+// it ended has been recorded: its calls waited for their answers.
+func (r *Recorder) Seen() Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.summary
+	s.Events = slices.Clone(s.Events)
+	s.ByCall = maps.Clone(s.ByCall)
+	return s
 }
 
 // Err is why serving ended before its time, nil when it did not; it waits for
@@ -212,6 +227,8 @@ func (r *Recorder) answerOne(fd int) error {
 // note counts a refusal and lists the first of its kind in full.
 func (r *Recorder) note(fd int, n Notification, a answer) {
 	name := callName(n.Call)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.listed == nil {
 		r.listed = make(map[string]int)
 		r.summary.ByCall = make(map[string]int64)

@@ -27,3 +27,18 @@ type Event struct {
 	// Errno is the name of the error the program got, for example "ENETUNREACH".
 	Errno string `json:"errno"`
 }
+
+// Since is what s has beyond an earlier summary of the same Recorder.
+func (s Summary) Since(earlier Summary) Summary {
+	out := Summary{Total: s.Total - earlier.Total, Folded: s.Folded - earlier.Folded}
+	out.Events = append(out.Events, s.Events[min(len(earlier.Events), len(s.Events)):]...)
+	for call, n := range s.ByCall {
+		if n -= earlier.ByCall[call]; n > 0 {
+			if out.ByCall == nil {
+				out.ByCall = map[string]int64{}
+			}
+			out.ByCall[call] = n
+		}
+	}
+	return out
+}

@@ -280,7 +280,12 @@ func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 }
 
 func (r *resolver) filter() error {
-	f, err := seccompprofile.Compile(r.policy.Profile)
+	compile := seccompprofile.Compile
+	if r.facts.Notify == No {
+		// nobody would answer what the normal filter asks about
+		compile = seccompprofile.CompileSilent
+	}
+	f, err := compile(r.policy.Profile)
 	if err != nil {
 		return fmt.Errorf("cannot compile the seccomp profile: %w", err)
 	}
