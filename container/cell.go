@@ -31,6 +31,7 @@ type Cell struct {
 	mu      sync.Mutex // one conversation with the keeper at a time
 	control sock
 	closed  bool
+	first   *Seat // made with the cell; nil once taken
 }
 
 // farSideTimeout bounds how long trusted code on the far side may take for one
@@ -49,11 +50,15 @@ func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
 		return nil, fmt.Errorf("cannot create cell: %w", err)
 	}
 	c := &Cell{base: b, c: con, id: p.Identity}
-	if err := c.start(); err != nil {
+	tape, err := cellTape(p.View)
+	if err == nil {
+		err = c.start(tape)
+	}
+	if err != nil {
 		_ = con.Destroy()
 		return nil, err
 	}
-	if err := c.build(ctx, p.View); err != nil {
+	if err := c.greet(tape); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -97,23 +102,35 @@ func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
 
 // start has libcontainer run the keeper from a memfd: no file of the root file
 // system is executed, and none can be exchanged for it.
-func (c *Cell) start() error {
+//
+// The cell's tape and the order for a first seat are sent before the keeper
+// exists: it finds them when it starts and does not wait for libcontainer's
+// last steps on our side.
+func (c *Cell) start(tape keeper.Tape) error {
 	control, theirs, err := sockPair()
 	if err != nil {
 		return err
 	}
 	c.control = control
 	defer theirs.Close()
+	if err := control.send(tape.Message); err != nil {
+		control.close()
+		return err
+	}
+	if c.first, err = c.orderSeat(); err != nil {
+		control.close()
+		return err
+	}
 	image, err := keeperFile()
 	if err != nil {
 		c.control.close()
-		return err
+		return errors.Join(err, c.first.Close())
 	}
 	defer image.Close()
 	devNull, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
 		c.control.close()
-		return err
+		return errors.Join(err, c.first.Close())
 	}
 	defer devNull.Close()
 	c.proc = &libcontainer.Process{
@@ -130,7 +147,7 @@ func (c *Cell) start() error {
 	}
 	if err := c.base.Cgroup.KeepOut(func() error { return c.c.Run(c.proc) }); err != nil {
 		c.control.close()
-		return fmt.Errorf("cannot start cell: %w", err)
+		return errors.Join(fmt.Errorf("cannot start cell: %w", err), c.first.Close())
 	}
 	return nil
 }
@@ -159,24 +176,14 @@ func keeperFile() (*os.File, error) {
 	return f, nil
 }
 
-// build runs the view's operations in the keeper.
-func (c *Cell) build(ctx context.Context, v rootfs.View) error {
-	tape, err := cellTape(v)
+// greet reads the answers to what start sent.
+func (c *Cell) greet(tape keeper.Tape) error {
+	r, err := answer(c.control, "cell", tape)
 	if err != nil {
 		return err
 	}
-	_, err = c.ask("cell", tape, tape.Message)
-	return err
-}
-
-// ask sends a message to the keeper and waits for the answer.
-func (c *Cell) ask(stage string, tape keeper.Tape, msg []byte, fds ...int) (reply, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return reply{}, ErrClosed
-	}
-	return converse(c.control, stage, tape, msg, fds...)
+	r.close()
+	return c.seatOrdered(c.first)
 }
 
 // converse sends a message and reads one answer; a failure becomes a
@@ -212,9 +219,16 @@ func (c *Cell) Close() error {
 	}
 	c.closed = true
 	c.control.close()
+	first := c.first
+	c.first = nil
 	c.mu.Unlock()
 	_ = c.c.Signal(unix.SIGKILL)
 	_, _ = c.proc.Wait()
+	if first != nil {
+		if err := first.Close(); err != nil {
+			return err
+		}
+	}
 	if err := c.c.Destroy(); err != nil {
 		return fmt.Errorf("cannot remove cell: %w", err)
 	}

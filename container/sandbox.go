@@ -33,29 +33,56 @@ const seatProcesses = 2
 
 // NewSeat makes a seat with a leaf of its own.
 func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, ErrClosed
+	}
+	if s := c.first; s != nil {
+		c.first = nil
+		return s, nil
+	}
+	s, err := c.orderSeat()
+	if err == nil {
+		err = c.seatOrdered(s)
+	}
+	if err != nil && s != nil {
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// orderSeat makes a leaf and tells the keeper to fork a seat; seatOrdered must
+// follow. The caller holds the conversation with the keeper.
+func (c *Cell) orderSeat() (*Seat, error) {
 	leaf, err := c.base.Cgroup.NewLeaf()
 	if err != nil {
 		return nil, err
 	}
 	s := &Seat{cell: c, leaf: leaf}
-	if err := s.start(); err != nil {
+	ours, theirs, err := sockPair()
+	if err != nil {
+		return nil, errors.Join(err, leaf.Remove(0))
+	}
+	s.sock = ours
+	defer theirs.Close()
+	if err := c.control.send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Seat) start() error {
-	ours, theirs, err := sockPair()
+// seatOrdered waits for the seat and puts it into its leaf.
+func (c *Cell) seatOrdered(s *Seat) error {
+	r, err := answer(c.control, "seat", keeper.Tape{})
 	if err != nil {
 		return err
 	}
-	s.sock = ours
-	defer theirs.Close()
-	if _, err := s.cell.ask("seat", keeper.Tape{}, keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
-		return err
-	}
-	r, err := answer(s.sock, "seat", keeper.Tape{})
-	if err != nil {
+	r.close()
+	if r, err = answer(s.sock, "seat", keeper.Tape{}); err != nil {
 		return err
 	}
 	r.close()
