@@ -92,15 +92,29 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 	b.lock = lock
 	// written before the cgroups exist: whoever cleans up after us must know
 	// their names, and names that were never made do no harm
-	if err := os.WriteFile(filepath.Join(b.dir, cgroupsName), []byte(strings.Join(cgroup.Candidates(b.id), "\n")), 0o600); err != nil {
+	if err := b.noteCgroups(cgroup.Candidates(b.id)); err != nil {
 		b.Close()
-		return nil, fmt.Errorf("cannot note cgroups: %w", err)
+		return nil, err
 	}
 	if b.Cgroup, err = cgroup.Open(ctx, b.id); err != nil {
 		b.Close()
 		return nil, err
 	}
+	// a scope's directory was not known before; systemd removes it with us
+	if err := b.noteCgroups(append(cgroup.Candidates(b.id), b.Cgroup.Dirs()...)); err != nil {
+		b.Close()
+		return nil, err
+	}
 	return b, nil
+}
+
+// noteCgroups writes down which directories a later process has to remove if
+// this one dies.
+func (b *Base) noteCgroups(dirs []string) error {
+	if err := os.WriteFile(filepath.Join(b.dir, cgroupsName), []byte(strings.Join(dirs, "\n")), 0o600); err != nil {
+		return fmt.Errorf("cannot note cgroups: %w", err)
+	}
+	return nil
 }
 
 // makeRoot makes the directory that libcontainer pivots into, with every mount

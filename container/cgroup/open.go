@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,10 +113,7 @@ func Open(ctx context.Context, name string) (*Tree, error) {
 		go t.keepWarm()
 	}
 	if p.V2 != "" && !t.have[Memory] {
-		if err := t.openV2(ctx, p.V2, name); err != nil {
-			t.Close()
-			return nil, err
-		}
+		t.openV2(ctx, p.V2, name)
 	}
 	return t, nil
 }
@@ -133,30 +131,48 @@ func (t *Tree) make(dir string) (string, bool) {
 }
 
 // openV2 finds a directory on the unified hierarchy whose children can have
-// limits: a cgroup that holds processes cannot give controllers to children,
-// so the place is beside our own cgroup, or below it after we have moved into
-// a child ourselves, or a scope of the user's systemd.
-func (t *Tree) openV2(ctx context.Context, own, name string) error {
-	if t.beside(own, name) || t.belowOwn(own, name) {
-		return nil
+// limits: a cgroup that holds processes cannot give controllers to children.
+// Under a user's systemd that is a delegated unit. Elsewhere it is beside our
+// own cgroup, or below it after we have moved into a child ourselves.
+func (t *Tree) openV2(ctx context.Context, own, name string) {
+	if unix.Access("/run/systemd/system", unix.F_OK) == nil && os.Geteuid() != 0 && t.viaSystemd(ctx, name) {
+		return
 	}
-	return t.scope(ctx, name)
+	if !t.beside(own, name) && own != unifiedRoot {
+		t.below(own, name, comeBack)
+	}
 }
 
-// beside makes the tree in the parent of our cgroup, if that is delegated to
-// us with controllers for its children.
+// unifiedRoot is the top of the unified hierarchy, where processes may stay.
+const unifiedRoot = "/sys/fs/cgroup"
+
+// beside makes the tree in the parent of our cgroup, if that is ours with
+// controllers for its children.
 func (t *Tree) beside(own, name string) bool {
 	parent := filepath.Dir(own)
+	if own == unifiedRoot {
+		parent = own
+	}
 	if unix.Access(filepath.Join(parent, "cgroup.procs"), unix.W_OK) != nil {
 		return false
 	}
 	return t.useV2(filepath.Join(parent, name))
 }
 
-// belowOwn makes the tree in our own cgroup. We are moved into a child of it;
-// if other processes are there, the kernel refuses and so do we.
-func (t *Tree) belowOwn(own, name string) bool {
-	if unix.Access(filepath.Join(own, "cgroup.procs"), unix.W_OK) != nil || own == "/sys/fs/cgroup" {
+// afterwards says whether we go back to where we stood when the tree closes.
+type afterwards int
+
+const (
+	// comeBack: the cgroup was ours before.
+	comeBack afterwards = iota
+	// stay: it was made for us, and goes with us.
+	stay
+)
+
+// below makes the tree in a cgroup of ours. We are moved into a child of it; if
+// other processes are there, the kernel refuses and so do we.
+func (t *Tree) below(own, name string, then afterwards) bool {
+	if unix.Access(filepath.Join(own, "cgroup.procs"), unix.W_OK) != nil {
 		return false
 	}
 	self, ok := t.make(filepath.Join(own, name+"-supervisor"))
@@ -165,19 +181,35 @@ func (t *Tree) belowOwn(own, name string) bool {
 	}
 	pid := fmt.Sprint(os.Getpid())
 	if write(self, "cgroup.procs", pid) != nil {
+		t.unmake(self)
 		return false
 	}
+	back := func() {
+		_ = disable(own)
+		_ = write(own, "cgroup.procs", pid)
+	}
 	if enable(own) && t.useV2(filepath.Join(own, name)) {
-		// we cannot remove the cgroup we stand in: go back on Close
-		t.stop = func() {
-			_ = disable(own)
-			_ = write(own, "cgroup.procs", pid)
+		if then == comeBack {
+			t.stop = back // we cannot remove the cgroup we stand in
+		} else {
+			t.forget(self)
 		}
 		return true
 	}
-	_ = disable(own)
-	_ = write(own, "cgroup.procs", pid)
+	back()
+	t.unmake(self)
 	return false
+}
+
+// unmake removes a directory that was made for nothing.
+func (t *Tree) unmake(dir string) {
+	_ = unix.Rmdir(dir)
+	t.forget(dir)
+}
+
+// forget leaves a directory to whoever else removes it.
+func (t *Tree) forget(dir string) {
+	t.made = slices.DeleteFunc(t.made, func(d string) bool { return d == dir })
 }
 
 // useV2 makes dir and turns the controllers on for its children.
@@ -186,8 +218,7 @@ func (t *Tree) useV2(dir string) bool {
 		return false
 	}
 	if !enable(dir) {
-		_ = unix.Rmdir(dir)
-		t.made = t.made[:len(t.made)-1]
+		t.unmake(dir)
 		return false
 	}
 	t.v2 = dir
