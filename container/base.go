@@ -96,7 +96,7 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 		b.Close()
 		return nil, err
 	}
-	if b.Cgroup, err = cgroup.Open(ctx, b.id); err != nil {
+	if b.Cgroup, err = cgroup.Open(ctx, b.id, b.hostUID()); err != nil {
 		b.Close()
 		return nil, err
 	}

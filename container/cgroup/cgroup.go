@@ -41,6 +41,7 @@ type Tree struct {
 	v1   map[Controller]string
 	have map[Controller]bool
 	name string
+	uid  int
 	own  string // a v1 directory that we stand in, for keepWarm
 	next atomic.Int64
 
@@ -137,6 +138,10 @@ func (t *Tree) NewLeaf() (*Leaf, error) {
 			return nil, fmt.Errorf("cannot open cgroup leaf: %w", err)
 		}
 		l.FD = fd
+		if err := t.open(filepath.Join(t.v2, l.name)); err != nil {
+			l.Remove(0)
+			return nil, fmt.Errorf("cannot open cgroup leaf for its user: %w", err)
+		}
 	}
 	return l, nil
 }

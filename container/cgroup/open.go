@@ -89,13 +89,14 @@ func below(at, root, path string) string {
 }
 
 // Open makes a tree named name at the own place, using each controller that
-// can be used. A tree without controllers is not an error: Has tells.
-func Open(ctx context.Context, name string) (*Tree, error) {
+// can be used. uid is the kernel user that clones into leaves on v2. A tree
+// without controllers is not an error: Has tells.
+func Open(ctx context.Context, name string, uid int) (*Tree, error) {
 	p, err := Here()
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{name: name, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
+	t := &Tree{name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
 	for _, c := range controllers {
 		own := p.V1[c]
 		if own == "" {
@@ -222,12 +223,21 @@ func (t *Tree) useV2(dir string) bool {
 		return false
 	}
 	t.v2 = dir
+	_ = t.open(dir)
 	for _, c := range controllers {
 		if t.v1[c] == "" {
 			t.have[c] = true
 		}
 	}
 	return true
+}
+
+// open lets the user who clones move processes into and within dir.
+func (t *Tree) open(dir string) error {
+	if t.uid == os.Geteuid() {
+		return nil
+	}
+	return os.Chown(filepath.Join(dir, "cgroup.procs"), t.uid, -1)
 }
 
 // enable gives memory, pids and cpu to the children of dir. All three or
