@@ -40,16 +40,16 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			binary := filepath.Join("compiled", p.String()+".amd64.bpf")
+			program := filepath.Join("compiled", p.String()+".amd64.hex")
 			text := filepath.Join("testdata", p.String()+".amd64.golden")
 			readable := disassemble(t, bpf, table)
 			if *update {
-				write(t, binary, bpf)
+				write(t, program, inHex(bpf))
 				write(t, text, readable)
 				return
 			}
 			if !bytes.Equal(bpf, ready(p)) {
-				t.Errorf("%s is not what libseccomp makes of the table; review and run with -update", binary)
+				t.Errorf("%s is not what libseccomp makes of the table; review and run with -update", program)
 			}
 			want, err := os.ReadFile(text)
 			if err != nil {
@@ -60,6 +60,15 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inHex writes one instruction a line.
+func inHex(bpf []byte) []byte {
+	var out []byte
+	for i := 0; i+8 <= len(bpf); i += 8 {
+		out = fmt.Appendf(out, "%x\n", bpf[i:i+8])
+	}
+	return out
 }
 
 func write(t *testing.T, path string, data []byte) {
