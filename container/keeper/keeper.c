@@ -460,6 +460,8 @@ FAR void far_clone_sandbox(struct machine *k, s32 sock)
 		pid = sys6(NR_clone, c.flags | SIGCHLD, 0, (u64)&pidfd, 0, 0, 0);
 	if (pid == 0) {
 		sys(NR_close, sock, 0, 0, 0);
+		if (k->m->flags & FLAG_CGROUP)
+			sys(NR_close, k->fds[--k->nfds], 0, 0, 0);
 		far_init(k);
 	}
 	if (pid < 0)
