@@ -39,8 +39,9 @@ type Cgroups struct {
 	Memory Controller `json:"memory"`
 	PIDs   Controller `json:"pids"`
 	CPU    Controller `json:"cpu"`
-	// Unified is the process's own group in the version 2 hierarchy, which
-	// in mode hybrid has no controllers of interest but can kill a group.
+	// Unified is the group in the version 2 hierarchy below which new ones
+	// belong: that of Memory or, in mode hybrid, where it has no controllers
+	// of interest but can kill a group, the process's own.
 	Unified Group `json:"unified"`
 	// UserManager is the socket of the user's systemd, which can delegate a
 	// group; empty if there is none. Nothing was sent to it.
@@ -122,6 +123,9 @@ func (o Options) cgroups(mounts []*mountinfo.Info) Cgroups {
 		case len(h.controllers) > 0:
 			v1 = true
 		}
+	}
+	if c.Memory.Around {
+		c.Unified = c.Memory.Group
 	}
 	switch {
 	case v1 && v2:

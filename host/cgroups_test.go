@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -22,7 +23,7 @@ func TestDetectCgroups(t *testing.T) {
 	}{
 		{
 			"delegated", "ready", "", ModeCgroup2,
-			Controller{Name: "memory", Version: 2, Group: Group{Dir: leaf, Writable: AccessYes}, Available: true, Enabled: true},
+			Controller{Name: "memory", Version: 2, Group: Group{Dir: leaf, Writable: AccessYes}, Around: true, Available: true, Enabled: true},
 		}, {
 			"delegated, nothing handed on yet", "delegated-busy", "", ModeCgroup2,
 			Controller{Name: "memory", Version: 2, Group: Group{Dir: leaf, Writable: AccessYes}, Available: true},
@@ -114,6 +115,32 @@ func TestManagerAsked(t *testing.T) {
 	o.Manager = ManagerAsked
 	if c := Probe(t.Context(), o).Check("cgroup.memory"); c.Status != Fail {
 		t.Errorf("without a manager: %v, %q", c.Status, c.Evidence)
+	}
+}
+
+// TestAskChangesNoGroup: pids and cpu are never asked for alone, which would
+// make a group one of threads, and the root of the hierarchy for nothing.
+func TestAskChangesNoGroup(t *testing.T) {
+	for _, c := range []struct {
+		state, over string
+		want        []string
+	}{
+		{"ready", "", []string{"", "", "", ""}},
+		{"delegated-busy", "", []string{"+memory", "+memory +pids", "+memory +cpu", ""}},
+		{"delegated-busy", "-- " + leaf[1:] + "/cgroup.controllers --\npids\n", []string{"", ""}},
+		{"delegated-busy", "-- " + leaf[1:] + "/cgroup.subtree_control --\npids\n", []string{"+memory", "", "+memory +cpu", ""}},
+		{"ready", "-- proc/self/cgroup --\n0::/\n", []string{"", "", "", ""}},
+		{"hybrid", "", []string{"", "", "", ""}},
+	} {
+		o, k := loadState(t, c.state, txtar.Parse([]byte(c.over)))
+		Probe(t.Context(), o)
+		var got []string
+		for _, g := range k.asked.Cgroups {
+			got = append(got, g.Enable)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s with %q: asks %q, want %q", c.state, c.over, got, c.want)
+		}
 	}
 }
 

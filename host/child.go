@@ -35,21 +35,25 @@ type Ask struct {
 	// UID and GID are the ids that become root in the probing namespaces.
 	UID int `json:"uid"`
 	GID int `json:"gid"`
-	// Name is the name of the control groups to make.
-	Name string `json:"name"`
-	// Cgroups are the groups in which to make one; the last one, named
-	// "unified", is only looked at.
+	// Cgroups are the groups to make.
 	Cgroups []AskCgroup `json:"cgroups"`
 	// Mapping is how to map a range of subordinate ids; nil if the user has
 	// no range or no program to map it.
 	Mapping *AskMapping `json:"mapping,omitempty"`
 }
 
-// AskCgroup is a group in which to make another one and limit it.
+// AskCgroup is a group to make below another one, to limit and to enter.
 type AskCgroup struct {
-	Controller Controller `json:"controller"`
 	// Probe is the id of the check it is for.
 	Probe string `json:"probe"`
+	// Controller says where, and what is to be limited. One named "unified"
+	// limits nothing.
+	Controller Controller `json:"controller"`
+	// Name is the name of the group to make.
+	Name string `json:"name"`
+	// Enable is what to ask of the group's cgroup.subtree_control if the
+	// controller is not enabled there: "+memory +pids". Empty means nothing.
+	Enable string `json:"enable,omitempty"`
 }
 
 // AskMapping is how to map a range of subordinate ids.

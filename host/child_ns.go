@@ -22,7 +22,7 @@ const childTimeout = 3 * time.Second
 var spots = []string{"/tmp", "/var/tmp", "/mnt", "/run", "/"}
 
 // cell tries, as root of new namespaces, what building a cell needs.
-func (t *tally) cell(ask Ask) {
+func (t *tally) cell(Ask) {
 	spot := t.mountTmpfs()
 	has := []string{"mount.tmpfs"}
 	t.try("proc.mount", has,
@@ -38,7 +38,7 @@ func (t *tally) cell(ask Ask) {
 		act("set the loopback interface up", loopbackUp),
 		act("connect to a listener of our own on 127.0.0.1", loopbackTalk))
 	t.try("inotify.watch", has, inotifySteps(spot)...)
-	t.nested(ask, spot)
+	t.nested(spot)
 	t.try("mount.pivot", has, pivotSteps(spot)...) // last: it takes /proc away
 }
 
@@ -63,7 +63,7 @@ func (t *tally) sandbox(Ask) {
 }
 
 // nested starts the sandbox stage inside this one.
-func (t *tally) nested(ask Ask, spot string) {
+func (t *tally) nested(spot string) {
 	f := Finding{Probe: "userns.nested", Step: "make the namespaces of a sandbox inside those of a cell"}
 	if g, _ := t.answer.find("proc.mount"); g.Step == "" || g.Errno != 0 {
 		t.skip("proc.mount", append(sandboxProbes, f.Probe)...)
@@ -73,7 +73,7 @@ func (t *tally) nested(ask Ask, spot string) {
 	err := unix.Mount(spot+"/proc", "/proc", "", unix.MS_BIND, "")
 	var ans Answer
 	if err == nil {
-		inner := Ask{UID: 0, GID: 0, Name: ask.Name}
+		inner := Ask{UID: 0, GID: 0}
 		ans, err = runChild(context.Background(), childTimeout, selfFile, stageSandbox, inner, cellNamespaces)
 	}
 	if err != nil {

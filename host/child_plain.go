@@ -16,7 +16,7 @@ import (
 func (t *tally) plain(ask Ask) {
 	t.try("kernel.seccomp-notify", nil, step{"let a listener answer a refused system call", notified})
 	for _, g := range ask.Cgroups {
-		t.cgroup(g, ask.Name)
+		t.cgroup(g)
 	}
 }
 
@@ -151,16 +151,16 @@ func answerOne(fd int, answer unix.Errno) error {
 }
 
 // A limit to write and read back, by hierarchy version and controller. The
-// values are any that the kernel does not round.
+// values are any that the kernel does not round and a child can live with.
 var probeLimits = map[int]map[string][2]string{
 	1: {
-		"memory": {"memory.limit_in_bytes", "67108864"},
-		"pids":   {"pids.max", "17"},
+		"memory": {"memory.limit_in_bytes", "268435456"},
+		"pids":   {"pids.max", "4093"},
 		"cpu":    {"cpu.cfs_quota_us", "50000"},
 	},
 	2: {
-		"memory": {"memory.max", "67108864"},
-		"pids":   {"pids.max", "17"},
+		"memory": {"memory.max", "268435456"},
+		"pids":   {"pids.max", "4093"},
 		"cpu":    {"cpu.max", "50000 100000"},
 	},
 }
@@ -170,10 +170,11 @@ var controlFiles = []string{
 	"cgroup.kill", "memory.oom.group", "memory.swap.max", "memory.memsw.limit_in_bytes", "memory.peak",
 }
 
-// cgroup makes a group below g, limits it, reads the limit back and removes it.
-func (t *tally) cgroup(g AskCgroup, name string) {
+// cgroup makes a group below g, limits it, reads the limit back and moves this
+// process into it. The parent removes the group when the process has ended.
+func (t *tally) cgroup(g AskCgroup) {
 	c := g.Controller
-	dir := filepath.Join(c.Dir, name)
+	dir := filepath.Join(c.Dir, g.Name)
 	var files []string
 	steps := []step{act("make a group in "+c.Dir, func() error {
 		err := os.Mkdir(dir, 0o755)
@@ -184,25 +185,22 @@ func (t *tally) cgroup(g AskCgroup, name string) {
 		}
 		return err
 	})}
-	defer unix.Rmdir(dir)
-	switch limit, ok := probeLimits[c.Version][c.Name]; {
-	case !ok: // only looked at
-	case c.Enabled:
+	limit, limited := probeLimits[c.Version][c.Name]
+	switch {
+	case limited && c.Enabled:
 		steps = append(steps, act("write "+limit[0], func() error {
 			return os.WriteFile(filepath.Join(dir, limit[0]), []byte(limit[1]), 0)
 		}), act("read it back", func() error {
 			return holds(filepath.Join(dir, limit[0]), limit[1])
 		}))
-	case !c.Top:
-		steps = append(steps, step{"write +" + c.Name + " to " + c.Dir + "/cgroup.subtree_control",
-			func() (string, error) { return offers(c) }})
-	default:
-		// In the real root the write would be carried out, for every group
-		// of the machine.
-		steps = append(steps, act("be allowed to write its cgroup.subtree_control", func() error {
-			return unix.Faccessat(unix.AT_FDCWD, c.Dir+"/cgroup.subtree_control", unix.W_OK, unix.AT_EACCESS)
-		}))
+	case limited && g.Enable != "":
+		steps = append(steps, step{"write " + g.Enable + " to cgroup.subtree_control", func() (string, error) {
+			return offers(c.Dir, g.Enable)
+		}})
 	}
+	steps = append(steps, act("move into it", func() error {
+		return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0)
+	}))
 	t.try(g.Probe, nil, steps...)
 	t.answer.Findings[len(t.answer.Findings)-1].Files = files
 }
@@ -215,13 +213,15 @@ func holds(path, want string) error {
 	return err
 }
 
-// offers passes if the kernel would hand the controller on. It cannot as long
-// as there are processes in the group, and this one is: EBUSY comes after the
-// kernel has found the controller available and the writer entitled.
-func offers(c Controller) (string, error) {
-	err := os.WriteFile(c.Dir+"/cgroup.subtree_control", []byte("+"+c.Name), 0)
+// offers passes if the kernel would hand controllers on. It cannot as long as
+// there are processes in the group, and whoever started this process is: EBUSY
+// comes after the kernel has found the controllers available and the writer
+// entitled. That holds for memory; pids and cpu alone would be handed on, which
+// would make the group one of threads, so they are asked for together with it.
+func offers(dir, enable string) (string, error) {
+	err := os.WriteFile(dir+"/cgroup.subtree_control", []byte(enable), 0)
 	if errors.Is(err, unix.EBUSY) {
-		return "answered EBUSY, as it must while processes are in the group: the controller is there", nil
+		return "which answered EBUSY, as it must while processes are in the group: it would hand them on", nil
 	}
 	return "", err
 }

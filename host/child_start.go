@@ -43,9 +43,9 @@ func (k runningKernel) Child(ctx context.Context, a Ask) Answer {
 		t.skip("userns.create", cellProbes...)
 	}
 	t.mapping(ctx, k.timeout, a, exe)
-	// A child that was stopped half-way cannot have cleaned up.
+	// The plain child ended inside the groups it made.
 	for _, g := range a.Cgroups {
-		_ = unix.Rmdir(filepath.Join(g.Controller.Dir, a.Name))
+		_ = unix.Rmdir(filepath.Join(g.Controller.Dir, g.Name))
 	}
 	return t.answer
 }

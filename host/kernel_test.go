@@ -126,6 +126,7 @@ func TestSubordinateIDs(t *testing.T) {
 // traces are what a probe could leave behind.
 type traces struct {
 	mounts, groups []string
+	handedOn       string // controllers of the own version 2 group
 	fds            int
 }
 
@@ -149,6 +150,13 @@ func traced(t *testing.T) traces {
 		}
 		return nil // groups of others come and go
 	})
+	if dir := DetectCgroups(ThisProcess()).Unified.Dir; dir != "" {
+		b, err := os.ReadFile(dir + "/cgroup.subtree_control")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.handedOn = string(b)
+	}
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +219,9 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			if len(after.groups) > 0 {
 				t.Errorf("control groups left: %q", after.groups)
+			}
+			if before.handedOn != after.handedOn {
+				t.Errorf("cgroup.subtree_control before %q, after %q", before.handedOn, after.handedOn)
 			}
 			if before.fds != after.fds {
 				t.Errorf("%d descriptors before, %d after", before.fds, after.fds)

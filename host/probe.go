@@ -110,17 +110,31 @@ const unifiedName = "unified"
 
 func (s *sight) ask() Ask {
 	a := Ask{UID: s.o.UID, GID: s.o.GID, Mapping: s.mapping}
-	a.Name = "isolate-host-probe-" + strconv.Itoa(os.Getpid()) + "-" + strings.ToLower(rand.Text()[:8])
+	name := "isolate-host-probe-" + strconv.Itoa(os.Getpid()) + "-" + strings.ToLower(rand.Text()[:8]) + "-"
 	for _, c := range s.cgroups.Controllers() {
 		if c.Dir != "" {
-			a.Cgroups = append(a.Cgroups, AskCgroup{Controller: c, Probe: "cgroup." + c.Name})
+			a.Cgroups = append(a.Cgroups, AskCgroup{
+				Probe: "cgroup." + c.Name, Controller: c, Name: name + c.Name, Enable: s.enable(c)})
 		}
 	}
 	if s.cgroups.Unified.Dir != "" {
 		c := Controller{Name: unifiedName, Version: 2, Group: s.cgroups.Unified}
-		a.Cgroups = append(a.Cgroups, AskCgroup{Controller: c, Probe: cgroupKill.id})
+		a.Cgroups = append(a.Cgroups, AskCgroup{Probe: cgroupKill.id, Controller: c, Name: name + c.Name})
 	}
 	return a
+}
+
+// enable is what can be asked of a group without effect; see offers. In the
+// root of the hierarchy it would take effect, for all the machine.
+func (s *sight) enable(c Controller) string {
+	m := s.cgroups.Memory
+	switch {
+	case c.Enabled || c.Top || m.Dir != c.Dir || !m.Available:
+		return ""
+	case c.Name == m.Name:
+		return "+memory"
+	}
+	return "+memory +" + c.Name
 }
 
 // provenCgroups is what was read, corrected by what was done.
