@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container/cgroup"
@@ -36,6 +37,7 @@ type Base struct {
 const (
 	lockName    = "lock"
 	cgroupsName = "cgroups"
+	stateName   = "state" // libcontainer's directory
 	idPrefix    = "isolate-"
 )
 
@@ -209,10 +211,25 @@ func clean(dir string) {
 		if err != nil {
 			continue // alive
 		}
+		endCells(filepath.Join(path, stateName))
 		names, _ := os.ReadFile(filepath.Join(path, cgroupsName))
-		cgroup.RemoveAll(strings.Fields(string(names)), e.Name())
-		os.RemoveAll(path)
+		// what cannot be removed now stays noted for the next start
+		if cgroup.RemoveAll(strings.Fields(string(names)), e.Name()) == nil {
+			os.RemoveAll(path)
+		}
 		lock.Close()
+	}
+}
+
+// endCells kills what is left of a dead process's cells: an init of
+// libcontainer's that was about to execute the keeper waits for its supervisor
+// for ever.
+func endCells(state string) {
+	cells, _ := os.ReadDir(state)
+	for _, c := range cells {
+		if con, err := libcontainer.Load(state, c.Name()); err == nil {
+			_ = con.Signal(unix.SIGKILL)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
 		return nil, err
 	}
 	name := b.id + "-" + filepath.Base(root)
-	con, err := libcontainer.Create(filepath.Join(b.dir, "state"), name, b.config(p, filepath.Base(root), root))
+	con, err := libcontainer.Create(filepath.Join(b.dir, stateName), name, b.config(p, filepath.Base(root), root))
 	if err != nil {
 		return nil, fmt.Errorf("cannot create cell: %w", err)
 	}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -280,19 +281,22 @@ func Candidates(name string) []string {
 // RemoveAll removes trees that a dead process made, leaves first. Directories
 // whose last element does not begin with name are left alone: the list may
 // have been damaged.
-func RemoveAll(dirs []string, name string) {
+func RemoveAll(dirs []string, name string) error {
+	var errs []error
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) || !strings.HasPrefix(filepath.Base(dir), name) || len(name) < 8 {
 			continue
 		}
+		_ = os.Chmod(dir, 0o755) // it may have died in KeepOut
 		leaves, _ := os.ReadDir(dir)
 		for _, l := range leaves {
 			if l.IsDir() {
-				_ = removeDir(filepath.Join(dir, l.Name()), time.Now().Add(2*time.Second))
+				errs = append(errs, removeDir(filepath.Join(dir, l.Name()), time.Now().Add(2*time.Second)))
 			}
 		}
-		_ = removeDir(dir, time.Now().Add(2*time.Second))
+		errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
 	}
+	return errors.Join(errs...)
 }
 
 // everyV1 are the own directories on all v1 hierarchies, those that we do not
