@@ -88,6 +88,15 @@ func (t *Tree) Close() error {
 		}
 	}
 	t.made = nil
+	// as root, libcontainer has made its own on the v1 hierarchies that we do
+	// not use
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	for _, dir := range everyV1(string(own)) {
+		dir = filepath.Join(dir, t.name)
+		if _, err := os.Lstat(dir); err == nil {
+			errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
+		}
+	}
 	return errors.Join(errs...)
 }
 
