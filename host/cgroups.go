@@ -237,13 +237,15 @@ func (o Options) handsOn(dir, name string) bool {
 
 // lookAround takes the parent of the own group if limits can be put there at
 // once and not in the own group: who hands over a folder with a child for the
-// first process means it so. Root may write everywhere, which says nothing.
+// first process means it so. Root may write everywhere, which says nothing;
+// and a slice is systemd's own, which delegates scopes and services only
+// (systemd's CGROUP_DELEGATION), though the user's slices belong to the user.
 func (o Options) lookAround(h hierarchy, c *Controller) {
-	if o.UID == 0 || h.dir == h.mountpoint || c.Writable == AccessYes && c.Enabled {
-		return
-	}
 	around := h
 	around.dir = path.Dir(h.dir)
+	if o.UID == 0 || h.dir == h.mountpoint || strings.HasSuffix(around.dir, ".slice") || c.Writable == AccessYes && c.Enabled {
+		return
+	}
 	if g := o.group(around, "cgroup.procs"); g.Writable == AccessYes && o.handsOn(around.dir, c.Name) {
 		c.Group, c.Around, c.Enabled = g, true, true
 	}

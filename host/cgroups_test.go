@@ -40,6 +40,12 @@ func TestDetectCgroups(t *testing.T) {
 				"-- kernel.json --\n{\"owned\": [\"/sys/fs/cgroup/d\"]}\n", ModeCgroup2,
 			Controller{Name: "memory", Version: 2, Group: Group{Dir: "/sys/fs/cgroup/d", Writable: AccessYes}, Around: true, Available: true, Enabled: true},
 		}, {
+			"a scope in a slice that belongs to the user", "delegated-busy",
+			"-- kernel.json --\n{\"owned\": [\"/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service\"]}\n" +
+				"-- sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/cgroup.subtree_control --\nmemory\n" +
+				"-- sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/cgroup.procs --\n", ModeCgroup2,
+			Controller{Name: "memory", Version: 2, Group: Group{Dir: leaf, Writable: AccessYes}, Available: true},
+		}, {
 			"no controller handed down", "no-controllers", "", ModeCgroup2,
 			Controller{Name: "memory", Reason: "not in " + leaf + "/cgroup.controllers"},
 		}, {

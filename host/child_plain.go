@@ -221,7 +221,7 @@ func holds(path, want string) error {
 func offers(dir, enable string) (string, error) {
 	err := os.WriteFile(dir+"/cgroup.subtree_control", []byte(enable), 0)
 	if errors.Is(err, unix.EBUSY) {
-		return "which answered EBUSY, as it must while processes are in the group: it would hand them on", nil
+		return "the write answered EBUSY, as it must while processes are in the group: it would hand them on", nil
 	}
 	return "", err
 }
