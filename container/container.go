@@ -31,6 +31,13 @@ func Init() {
 		runtime.LockOSThread()
 		libcontainer.Init()
 	}
+	if os.Geteuid() == 0 {
+		// As root libcontainer joins a cell's mount namespace on a thread that
+		// is to end with its goroutine. The main thread never ends: it would
+		// stay in the cell, and /proc/self would show the cell's mounts. So
+		// nothing but the main goroutine may run there.
+		runtime.LockOSThread()
+	}
 	// libcontainer warns about cgroups that it is told not to use
 	logrus.SetLevel(logrus.ErrorLevel)
 }
