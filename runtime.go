@@ -126,11 +126,13 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	res, err := box.once(ctx, c)
-	// the answer does not wait for mounts and namespaces to be taken down
+	// the answer does not wait for mounts and namespaces to be taken down, nor
+	// for the next sandbox to be made
 	r.behind.Add(1)
 	go func() {
 		defer r.behind.Done()
 		r.note(box.close())
+		r.prepare(box.cell, pl)
 	}()
 	return res, err
 }
@@ -173,7 +175,6 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 			return nil, err
 		}
 	}
-	r.prepare(c, pl)
 	return b, nil
 }
 
@@ -194,22 +195,19 @@ func (r *Runtime) make(ctx context.Context, c *cell, pl plan.Plan, life containe
 // every layer on and has never run a program.
 func (r *Runtime) prepare(c *cell, pl plan.Plan) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || !c.wantSpare(pl.Digest, r.options.Spares) {
+	wanted := !r.closed && c.wantSpare(pl.Digest, r.options.Spares)
+	r.mu.Unlock()
+	if !wanted {
 		return
 	}
-	r.behind.Add(1)
-	go func() {
-		defer r.behind.Done()
-		b, err := r.make(context.Background(), c, pl, container.OneShot)
-		if err != nil {
-			c.addSpare(nil)
-			return // the next run meets the same error and reports it
-		}
-		for _, old := range c.addSpare(b) {
-			r.note(old.discard())
-		}
-	}()
+	b, err := r.make(context.Background(), c, pl, container.OneShot)
+	if err != nil {
+		c.addSpare(nil)
+		return // the next run meets the same error and reports it
+	}
+	for _, old := range c.addSpare(b) {
+		r.note(old.discard())
+	}
 }
 
 // Close ends all sandboxes and cells and proves that nothing is left of them.

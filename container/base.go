@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
@@ -83,15 +82,10 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 	_, _ = rand.Read(random[:])
 	b := &Base{id: idPrefix + hex.EncodeToString(random[:])}
 	b.dir = filepath.Join(dir, b.id)
-	if err := os.Mkdir(b.dir, dirMode()); err != nil {
-		return nil, fmt.Errorf("cannot make run-time directory: %w", err)
-	}
-	lock, err := lockFile(filepath.Join(b.dir, lockName))
-	if err != nil {
-		os.Remove(b.dir)
+	var err error
+	if b.lock, err = makeLocked(dir, b.dir); err != nil {
 		return nil, err
 	}
-	b.lock = lock
 	// written before the cgroups exist: whoever cleans up after us must know
 	// their names, and names that were never made do no harm
 	if err := b.noteCgroups(cgroup.Candidates(b.id)); err != nil {
@@ -175,6 +169,46 @@ func ownDir(dir string) error {
 	return nil
 }
 
+// makeLocked makes a directory of ours below dir with its lock. Meanwhile dir is
+// held, so that whoever cleans up knows a directory without a lock is dead.
+func makeLocked(dir, own string) (*os.File, error) {
+	making, err := holdDir(dir, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	defer making.Close()
+	if err := os.Mkdir(own, dirMode()); err != nil {
+		return nil, fmt.Errorf("cannot make run-time directory: %w", err)
+	}
+	// it gets its name when it is locked: a lock that others can take is a dead one's
+	name := filepath.Join(own, lockName)
+	lock, err := lockFile(name + ".new")
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		os.RemoveAll(own)
+		return nil, err
+	}
+	return lock, nil
+}
+
+// holdDir locks a directory for as long as the file is open.
+func holdDir(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot hold run-time directory: %w", err)
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot hold run-time directory: %w", err)
+	}
+	return f, nil
+}
+
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -189,8 +223,7 @@ func lockFile(path string) (*os.File, error) {
 
 // clean removes the directories and cgroups of processes that died without
 // doing it. Their sandboxes died with them: the keeper ends when its socket
-// does. A directory without a lock file is just being made, or half removed;
-// it is left for a minute.
+// does.
 func clean(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -202,9 +235,7 @@ func clean(dir string) {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(path, lockName)); err != nil {
-			if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > time.Minute {
-				os.RemoveAll(path)
-			}
+			removeUnlocked(dir, path)
 			continue
 		}
 		lock, err := lockFile(filepath.Join(path, lockName))
@@ -218,6 +249,20 @@ func clean(dir string) {
 			os.RemoveAll(path)
 		}
 		lock.Close()
+	}
+}
+
+// removeUnlocked removes a directory whose process died before it had a lock,
+// or when it had none any more. If somebody is making one just now it may be
+// this; then the next start sees to it.
+func removeUnlocked(dir, path string) {
+	alone, err := holdDir(dir, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return
+	}
+	defer alone.Close()
+	if _, err := os.Lstat(filepath.Join(path, lockName)); errors.Is(err, fs.ErrNotExist) {
+		os.RemoveAll(path)
 	}
 }
 

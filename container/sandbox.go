@@ -149,7 +149,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.leaf.FD != nil {
 		flags |= keeper.FlagCgroup
 	}
-	tape, err := sandboxTape(p, flags)
+	tape, err := s.cell.tape(p, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +187,34 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	s.busy = true
 	go b.listen()
 	return b, nil
+}
+
+// maxTapes bounds the tapes a cell remembers: one per plan in use.
+const maxTapes = 32
+
+// tape is the set-up tape of a plan. It is the same for every sandbox of the
+// plan, so it is written once.
+func (c *Cell) tape(p plan.Plan, flags uint32) (keeper.Tape, error) {
+	key := tapeKey{p.Digest, flags}
+	c.tapes.Lock()
+	defer c.tapes.Unlock()
+	if t, ok := c.tapes.written[key]; ok {
+		return t, nil
+	}
+	t, err := sandboxTape(p, flags)
+	if err != nil {
+		return keeper.Tape{}, err
+	}
+	if c.tapes.written == nil || len(c.tapes.written) == maxTapes {
+		c.tapes.written = map[tapeKey]keeper.Tape{}
+	}
+	c.tapes.written[key] = t
+	return t, nil
+}
+
+type tapeKey struct {
+	plan  string
+	flags uint32
 }
 
 // listen is the only reader of the init's socket. It ends when the init does.

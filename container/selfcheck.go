@@ -25,7 +25,8 @@ func (e *ErrNotIsolated) Error() string {
 // everything a program inherits. It compares with the plan and with ourselves.
 func (b *Sandbox) check() error {
 	c := checker{pid: b.pid}
-	c.protection(b.plan)
+	c.capabilities()
+	c.status(b.plan)
 	c.namespaces()
 	return c.verdict()
 }
@@ -35,7 +36,7 @@ func (b *Sandbox) check() error {
 // Its namespaces are its init's, which check has seen.
 func (p *Process) Check() error {
 	c := checker{pid: p.PID}
-	c.protection(p.sandbox.plan)
+	c.status(p.sandbox.plan)
 	c.descriptors()
 	return c.verdict()
 }
@@ -54,13 +55,6 @@ func (c *checker) verdict() error {
 
 func (c *checker) differ(format string, args ...any) {
 	c.bad = append(c.bad, fmt.Sprintf(format, args...))
-}
-
-// protection checks capabilities, and what the kernel says of a process's
-// protection.
-func (c *checker) protection(pl plan.Plan) {
-	c.capabilities()
-	c.status(pl)
 }
 
 // capabilities reads the five sets.
@@ -88,7 +82,9 @@ func (c *checker) status(pl plan.Plan) {
 		c.differ("status cannot be read: %v", err)
 		return
 	}
+	const none = "0000000000000000"
 	want := map[string]string{
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
 		"NoNewPrivs":      "1",
 		"Seccomp":         "2",
 		"Seccomp_filters": strconv.Itoa(ownFilters() + 1),

@@ -19,12 +19,16 @@ func (s Source) at(p string) string { return filepath.Join("/", s.Root, p) }
 // in /usr. Patterns as in path.Match.
 var etcDirs = []string{"alternatives", "fonts", "java*", "ld.so.conf.d", "perl", "python*", "ssl/certs", "pki/tls/certs", "pki/ca-trust", "ca-certificates", "terminfo", "ImageMagick-*", "R"}
 
-// etcFiles are copied, not bound: a copy needs no mount.
+// etcFiles are copied if they are small: a copy needs no mount.
 var etcFiles = []string{"ld.so.cache", "ld.so.conf", "mime.types", "magic", "protocols", "services", "rpc", "locale.alias", "shells", "inputrc", "ssl/openssl.cnf", "debian_version", "gai.conf", "bindresvport.blacklist", "nanorc", "wgetrc", "sensors3.conf", "matplotlibrc"}
 
-// maxEtcFile bounds a copied file; ld.so.cache, the largest, is some 100 KiB
-// on a full desktop.
+// maxEtcFile bounds a file of /etc in bytes; ld.so.cache, the largest, is some
+// 100 KiB on a full desktop.
 const maxEtcFile = 1 << 20
+
+// maxCopied is the size in bytes up to which a file is copied; the few larger
+// ones are bound, because their bytes would travel twice.
+const maxCopied = 16 << 10
 
 // topDirs are the directories beside /usr that hold programs where the
 // distribution has not merged them into it.
@@ -97,7 +101,10 @@ func hostEtc(t *tree, s Source, stage string) {
 		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEtcFile || fi.Mode().Perm()&0o4 == 0 {
 			continue
 		}
-		if b, err := os.ReadFile(s.at("/etc/" + name)); err == nil {
+		if fi.Size() > maxCopied {
+			t.file("/etc/"+name, nil, 0o644)
+			t.ops = append(t.ops, Op{Kind: Bind, Target: t.base + "/etc/" + name, Source: stage + "/" + name})
+		} else if b, err := os.ReadFile(s.at("/etc/" + name)); err == nil {
 			t.file("/etc/"+name, b, 0o644)
 		}
 	}
@@ -129,7 +136,7 @@ func skeleton(t *tree, id Identity, m Machine) {
 
 // deviceNames are the devices a program may open; the table in
 // spec "recommended default policy", row /dev.
-var deviceNames = []string{"null", "zero", "full", "random", "urandom"}
+var deviceNames = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // devices binds the host's device files. They come after Seal: a device on a
 // nodev mount cannot be opened.

@@ -123,6 +123,9 @@ type Leaf struct {
 	// set is what Set wrote last: nobody else writes to the leaf.
 	set   Limits
 	extra int
+
+	mu   sync.Mutex
+	open map[string]*os.File // counters, by file name
 	// FD is the directory for CLONE_INTO_CGROUP; nil on v1.
 	FD *os.File
 }
@@ -322,6 +325,7 @@ func read(dir, file string) (string, error) {
 // Remove removes the leaf; it waits up to the given time for the last process
 // to be gone. It is idempotent.
 func (l *Leaf) Remove(wait time.Duration) error {
+	l.closeCounters()
 	if l.FD != nil {
 		l.FD.Close()
 		l.FD = nil

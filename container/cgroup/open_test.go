@@ -55,12 +55,14 @@ func TestKeyed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\noom 3\noom_kill 2\noom_group_kill 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	l := &Leaf{}
+	defer l.closeCounters()
 	for key, want := range map[string]int64{"oom_kill": 2, "oom": 3, "absent": 0} {
-		if got, err := keyed(dir, "memory.events", key); err != nil || got != want {
+		if got, err := l.keyed(dir, "memory.events", key); err != nil || got != want {
 			t.Errorf("%s is %d, %v; want %d", key, got, err, want)
 		}
 	}
-	if _, err := keyed(dir, "nothing", "x"); err == nil {
+	if _, err := l.keyed(dir, "nothing", "x"); err == nil {
 		t.Error("a file that is not there was read")
 	}
 }

@@ -1,6 +1,9 @@
 package cgroup
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -34,19 +37,19 @@ func (l *Leaf) Usage() (Usage, error) {
 	if u.CPU, err = l.cpu(); err != nil {
 		return u, err
 	}
+	if u.OOMKills, err = l.oomKills(); err != nil {
+		return u, err
+	}
 	if dir, v2 := l.on(Memory); dir != "" {
-		peak, events, key := "memory.max_usage_in_bytes", "memory.oom_control", "oom_kill"
+		peak := "memory.max_usage_in_bytes"
 		if v2 {
-			peak, events = "memory.peak", "memory.events"
+			peak = "memory.peak"
 		}
 		// memory.peak is there from Linux 5.19 on
-		u.MemoryPeak, _ = number(dir, peak)
-		if u.OOMKills, err = keyed(dir, events, key); err != nil {
-			return u, err
-		}
+		u.MemoryPeak, _ = l.number(dir, peak)
 	}
 	if dir, _ := l.on(PIDs); dir != "" {
-		if u.PIDsDenied, err = keyed(dir, "pids.events", "max"); err != nil {
+		if u.PIDsDenied, err = l.keyed(dir, "pids.events", "max"); err != nil {
 			return u, err
 		}
 	}
@@ -68,15 +71,20 @@ func (l *Leaf) cpu() (time.Duration, error) {
 		return 0, nil
 	}
 	if v2 {
-		us, err := keyed(dir, "cpu.stat", "usage_usec")
+		us, err := l.keyed(dir, "cpu.stat", "usage_usec")
 		return time.Duration(us) * time.Microsecond, err
 	}
-	ns, err := number(dir, "cpuacct.usage")
+	ns, err := l.number(dir, "cpuacct.usage")
 	return time.Duration(ns), err
 }
 
 // OOMKills is the number of processes that the memory limit killed since Reset.
 func (l *Leaf) OOMKills() (int64, error) {
+	n, err := l.oomKills()
+	return n - l.base.OOMKills, err
+}
+
+func (l *Leaf) oomKills() (int64, error) {
 	dir, v2 := l.on(Memory)
 	if dir == "" {
 		return 0, nil
@@ -85,28 +93,62 @@ func (l *Leaf) OOMKills() (int64, error) {
 	if v2 {
 		events = "memory.events"
 	}
-	n, err := keyed(dir, events, "oom_kill")
-	return n - l.base.OOMKills, err
+	return l.keyed(dir, events, "oom_kill")
 }
 
-func number(dir, file string) (int64, error) {
-	s, err := read(dir, file)
+func (l *Leaf) number(dir, file string) (int64, error) {
+	s, err := l.read(dir, file)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// keyed reads the line "key N" of a file.
-func keyed(dir, file, key string) (int64, error) {
-	s, err := read(dir, file)
+// keyed reads the line "key N" of a file; a key that is not there is 0.
+func (l *Leaf) keyed(dir, file, key string) (int64, error) {
+	s, err := l.read(dir, file)
 	if err != nil {
 		return 0, err
 	}
-	for _, line := range strings.Split(s, "\n") {
-		if k, v, ok := strings.Cut(line, " "); ok && k == key {
+	for len(s) > 0 {
+		var line string
+		line, s, _ = strings.Cut(s, "\n")
+		if v, ok := strings.CutPrefix(line, key+" "); ok {
 			return strconv.ParseInt(v, 10, 64)
 		}
 	}
 	return 0, nil
+}
+
+// read reads a counter through a descriptor that is kept: a leaf's counters
+// are read at the start and the end of each sandbox and in between.
+func (l *Leaf) read(dir, file string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.open[file]
+	if f == nil {
+		var err error
+		if f, err = os.Open(filepath.Join(dir, file)); err != nil {
+			return "", err
+		}
+		if l.open == nil {
+			l.open = map[string]*os.File{}
+		}
+		l.open[file] = f
+	}
+	var buf [4096]byte // memory.events and cpu.stat have some hundred bytes
+	n, err := f.ReadAt(buf[:], 0)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	return strings.TrimSpace(string(buf[:n])), nil
+}
+
+func (l *Leaf) closeCounters() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.open {
+		f.Close()
+	}
+	l.open = nil
 }
