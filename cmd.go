@@ -68,8 +68,8 @@ type WindowSize struct{ Rows, Cols uint16 }
 // Options are the settings of a Runtime. The zero value is ready to use.
 type Options struct {
 	// Dir is the directory for run-time state, mode 0700 and owned by the
-	// caller. Empty means $XDG_RUNTIME_DIR/isolate, or a directory below /tmp
-	// that is only ours.
+	// caller. Empty means DefaultDir: $XDG_RUNTIME_DIR/isolate, or a directory
+	// below /dev/shm or /tmp that is only ours.
 	Dir string
 	// MaxSandboxes bounds the sandboxes that exist at once; a Run over it
 	// waits. Zero means 64.

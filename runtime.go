@@ -64,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		o.StopWait = defaultStopWait
 	}
 	if o.Dir == "" {
-		o.Dir = container.DefaultDir(os.Getenv("XDG_RUNTIME_DIR"), os.Geteuid())
+		o.Dir = DefaultDir()
 	}
 	checks, err := preflight(ctx, o.Dir)
 	if err != nil {
@@ -79,6 +79,11 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		slots: make(chan struct{}, o.MaxSandboxes),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{},
 	}, nil
+}
+
+// DefaultDir is the run-time directory that Open uses if Options name none.
+func DefaultDir() string {
+	return container.DefaultDir(os.Getenv("XDG_RUNTIME_DIR"), os.Geteuid())
 }
 
 // Plan says what Run would do, without doing it. A policy that cannot be

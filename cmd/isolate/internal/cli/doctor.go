@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/host"
 )
 
@@ -14,7 +15,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor [--json]", Short: doctorShort, Long: doctorLong, DisableFlagsInUseLine: true}
 	asJSON := cmd.Flags().Bool("json", false, doctorJSON)
 	return a.plain(cmd, func() error {
-		r := host.Probe(cmd.Context(), host.ThisProcess())
+		o := host.ThisProcess()
+		o.RuntimeDir = isolate.DefaultDir()
+		r := host.Probe(cmd.Context(), o)
 		a.code = r.Verdict().ExitCode()
 		if *asJSON {
 			e := json.NewEncoder(a.stdout)
