@@ -76,10 +76,20 @@ func checkRundirMode(s *sight) Check {
 		return rundirMode.ok(s.runtimeDir() + " does not exist yet and is made with mode 0700")
 	case f.Mode&fs.ModeSymlink != 0:
 		return rundirMode.info("not looked at, because " + rundirLink.id + " failed")
-	case f.Mode.Perm()&0o077 != 0:
+	case f.Mode.Perm()&s.closedToOthers() != 0:
 		return s.say(&rundirMode, &rundirOpen, Fail, seen)
 	}
 	return rundirMode.ok(seen)
+}
+
+// closedToOthers are the permission bits others must not have. Root's sandboxes
+// run as another id, which has to pass through the directory to the cell's root
+// inside: it may search, and neither list nor write.
+func (s *sight) closedToOthers() fs.FileMode {
+	if s.o.UID == 0 {
+		return 0o066
+	}
+	return 0o077
 }
 
 // checkRundirParent looks at what is above the runtime directory: somebody who
