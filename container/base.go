@@ -88,26 +88,32 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 	}
 	// written before the cgroups exist: whoever cleans up after us must know
 	// their names, and names that were never made do no harm
-	if err := b.noteCgroups(cgroup.Candidates(b.id)); err != nil {
-		b.Close()
-		return nil, err
+	place, err := cgroup.Here()
+	if err == nil {
+		err = b.noteCgroups(place.Candidates(b.id))
 	}
-	if b.Cgroup, err = cgroup.Open(ctx, b.id, b.hostUID()); err != nil {
-		b.Close()
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
-	// a scope's directory was not known before; systemd removes it with us
-	if err := b.noteCgroups(append(cgroup.Candidates(b.id), b.Cgroup.Dirs()...)); err != nil {
-		b.Close()
-		return nil, err
+	b.Cgroup = place.Open(ctx, b.id, b.hostUID())
+	if b.Cgroup.By() == "cgroup2" {
+		// a scope's directory was not known before; systemd removes it with us
+		if err := b.noteCgroups(append(place.Candidates(b.id), b.Cgroup.Dirs()...)); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	return b, nil
 }
 
 // noteCgroups writes down which directories a later process has to remove if
-// this one dies.
+// this one dies, even while it writes.
 func (b *Base) noteCgroups(dirs []string) error {
-	if err := os.WriteFile(filepath.Join(b.dir, cgroupsName), []byte(strings.Join(dirs, "\n")), 0o600); err != nil {
+	name := filepath.Join(b.dir, cgroupsName)
+	err := os.WriteFile(name+".new", []byte(strings.Join(dirs, "\n")), 0o600)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot note cgroups: %w", err)
 	}
 	return nil

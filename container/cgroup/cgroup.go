@@ -38,12 +38,13 @@ type Tree struct {
 	// v2 is the directory on the unified hierarchy, "" if it is not used.
 	v2 string
 	// v1 are the directories on the v1 hierarchies.
-	v1   map[Controller]string
-	have map[Controller]bool
-	name string
-	uid  int
-	own  string // a v1 directory that we stand in, for keepWarm
-	next atomic.Int64
+	v1     map[Controller]string
+	have   map[Controller]bool
+	name   string
+	others []string // our place on every v1 hierarchy
+	uid    int
+	own    string // a v1 directory that we stand in, for keepWarm
+	next   atomic.Int64
 
 	warmed   chan struct{}
 	coolOnce sync.Once
@@ -90,9 +91,8 @@ func (t *Tree) Close() error {
 	t.made = nil
 	// as root, libcontainer has made its own on the v1 hierarchies that we do
 	// not use
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	for _, dir := range everyV1(string(own)) {
-		dir = filepath.Join(dir, t.name)
+	for _, own := range t.others {
+		dir := filepath.Join(own, t.name)
 		if _, err := os.Lstat(dir); err == nil {
 			errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
 		}

@@ -19,6 +19,9 @@ type Place struct {
 	// hierarchy, "" if none is mounted; V1 those of the v1 controllers.
 	V2 string
 	V1 map[Controller]string
+	// All are the directories on every v1 hierarchy, those included that are
+	// not used here: libcontainer makes the keeper's group wherever it may.
+	All []string
 }
 
 // Here finds the own place from mountinfo and /proc/self/cgroup.
@@ -59,9 +62,19 @@ func parsePlace(mountinfo, own string) Place {
 				p.V2 = below(at, root, paths[""])
 			}
 		case "cgroup":
+			dir := ""
+			for _, option := range strings.Split(g[2], ",") {
+				if path, ok := paths[option]; ok && dir == "" {
+					dir = below(at, root, path)
+				}
+			}
+			if dir == "" || contains(p.All, dir) {
+				continue
+			}
+			p.All = append(p.All, dir)
 			for _, c := range controllers {
 				if optionListed(g[2], string(c)) && p.V1[c] == "" {
-					p.V1[c] = below(at, root, paths[string(c)])
+					p.V1[c] = dir
 				}
 			}
 		}
@@ -89,15 +102,11 @@ func below(at, root, path string) string {
 	return filepath.Join(at, path)
 }
 
-// Open makes a tree named name at the own place, using each controller that
+// Open makes a tree named name at this place, using each controller that
 // can be used. uid is the kernel user that clones into leaves on v2. A tree
 // without controllers is not an error: Has tells.
-func Open(ctx context.Context, name string, uid int) (*Tree, error) {
-	p, err := Here()
-	if err != nil {
-		return nil, err
-	}
-	t := &Tree{name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
+func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
+	t := &Tree{others: p.All, name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
 	for _, c := range controllers {
 		own := p.V1[c]
 		if own == "" {
@@ -117,7 +126,7 @@ func Open(ctx context.Context, name string, uid int) (*Tree, error) {
 	if p.V2 != "" && !t.have[Memory] {
 		t.openV2(ctx, p.V2, name)
 	}
-	return t, nil
+	return t
 }
 
 // make makes a directory unless it was made for another controller.
@@ -251,26 +260,12 @@ func disable(dir string) error {
 	return write(dir, "cgroup.subtree_control", "-memory -pids -cpu")
 }
 
-// Candidates lists every directory that Open could make for a name here, for
+// Candidates lists every directory that Open could make for a name, for
 // a later process to remove if this one dies.
-func Candidates(name string) []string {
-	p, err := Here()
-	if err != nil {
-		return nil
-	}
+func (p Place) Candidates(name string) []string {
 	var out []string
-	for _, c := range controllers {
-		if own := p.V1[c]; own != "" && !contains(out, filepath.Join(own, name)) {
-			out = append(out, filepath.Join(own, name))
-		}
-	}
-	// libcontainer makes the keeper's own group wherever it may, under the
-	// same name
-	all, _ := os.ReadFile("/proc/self/cgroup")
-	for _, dir := range everyV1(string(all)) {
-		if !contains(out, filepath.Join(dir, name)) {
-			out = append(out, filepath.Join(dir, name))
-		}
+	for _, own := range p.All {
+		out = append(out, filepath.Join(own, name))
 	}
 	if p.V2 != "" {
 		out = append(out, filepath.Join(filepath.Dir(p.V2), name), filepath.Join(p.V2, name), filepath.Join(p.V2, name+"-supervisor"))
@@ -297,31 +292,6 @@ func RemoveAll(dirs []string, name string) error {
 		errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
 	}
 	return errors.Join(errs...)
-}
-
-// everyV1 are the own directories on all v1 hierarchies, those that we do not
-// use included.
-func everyV1(own string) []string {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, line := range strings.Split(own, "\n") {
-		f := strings.SplitN(line, ":", 3)
-		if len(f) != 3 || f[1] == "" {
-			continue
-		}
-		for _, m := range strings.Split(string(mounts), "\n") {
-			before, after, ok := strings.Cut(m, " - ")
-			a, b := strings.Fields(before), strings.Fields(after)
-			if ok && len(a) > 4 && len(b) > 2 && b[0] == "cgroup" && optionListed(b[2], strings.Split(f[1], ",")[0]) {
-				out = append(out, below(a[4], a[3], f[2]))
-				break
-			}
-		}
-	}
-	return out
 }
 
 // Keeper says where libcontainer shall put the keeper: a group of its own in
