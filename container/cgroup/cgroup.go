@@ -41,7 +41,7 @@ type Tree struct {
 	v1     map[Controller]string
 	have   map[Controller]bool
 	name   string
-	others []string // our place on every v1 hierarchy
+	others []string // our place on every hierarchy
 	uid    int
 	own    string // a v1 directory that we stand in, for keepWarm
 	next   atomic.Int64
@@ -89,7 +89,7 @@ func (t *Tree) Close() error {
 		}
 	}
 	t.made = nil
-	// as root, libcontainer has made its own on the v1 hierarchies that we do
+	// as root, libcontainer has made its own on the hierarchies that we do
 	// not use
 	for _, own := range t.others {
 		dir := filepath.Join(own, t.name)

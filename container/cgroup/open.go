@@ -106,7 +106,7 @@ func below(at, root, path string) string {
 // can be used. uid is the kernel user that clones into leaves on v2. A tree
 // without controllers is not an error: Has tells.
 func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
-	t := &Tree{others: p.All, name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
+	t := &Tree{others: p.everywhere(), name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
 	for _, c := range controllers {
 		own := p.V1[c]
 		if own == "" {
@@ -258,6 +258,14 @@ func enable(dir string) bool {
 
 func disable(dir string) error {
 	return write(dir, "cgroup.subtree_control", "-memory -pids -cpu")
+}
+
+// everywhere are our directories on all hierarchies.
+func (p Place) everywhere() []string {
+	if p.V2 == "" {
+		return p.All
+	}
+	return append(slices.Clone(p.All), p.V2)
 }
 
 // Candidates lists every directory that Open could make for a name, for
