@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
@@ -252,7 +253,7 @@ func clean(dir string) {
 		names, _ := os.ReadFile(filepath.Join(path, cgroupsName))
 		// what cannot be removed now stays noted for the next start
 		if cgroup.RemoveAll(strings.Fields(string(names)), e.Name()) == nil {
-			os.RemoveAll(path)
+			removeTree(path)
 		}
 		lock.Close()
 	}
@@ -268,7 +269,18 @@ func removeUnlocked(dir, path string) {
 	}
 	defer alone.Close()
 	if _, err := os.Lstat(filepath.Join(path, lockName)); errors.Is(err, fs.ErrNotExist) {
-		os.RemoveAll(path)
+		removeTree(path)
+	}
+}
+
+// removeTree removes the directory of a dead process. An init of libcontainer's
+// may make mount points in it for some milliseconds more, until it notices.
+func removeTree(path string) {
+	for range 50 {
+		if os.RemoveAll(path) == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -78,7 +78,7 @@ func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
 	c := &configs.Config{
 		Rootfs:            root,
 		RootPropagation:   unix.MS_PRIVATE | unix.MS_REC,
-		ParentDeathSignal: int(unix.SIGKILL),
+		ParentDeathSignal: parentDeathSignal(),
 		NoNewPrivileges:   true,
 		Hostname:          "cell",
 		Namespaces: configs.Namespaces{
@@ -103,6 +103,16 @@ func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
 		c.Mounts = append(c.Mounts, &configs.Mount{Device: "bind", Source: s.Source, Destination: s.Name, Flags: unix.MS_BIND | unix.MS_REC})
 	}
 	return c
+}
+
+// parentDeathSignal covers the time until the keeper runs. The signal is sent
+// when the thread ends that forked; as root, libcontainer ends threads of its
+// own that may be that one.
+func parentDeathSignal() int {
+	if os.Geteuid() == 0 {
+		return 0
+	}
+	return int(unix.SIGKILL)
 }
 
 // start has libcontainer run the keeper from a memfd: no file of the root file

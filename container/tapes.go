@@ -46,8 +46,10 @@ func mkdir(b *keeper.Builder, path string, mode uint32) {
 // that libcontainer pivoted into. The keeper runs it once.
 func cellTape(v rootfs.View) (keeper.Tape, error) {
 	b := keeper.NewBuilder(0)
-	// 1. end with the supervisor, whatever thread started us
-	b.Call("ask for a parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), keeper.Int(int(unix.SIGKILL)))
+	// 1. the keeper ends when its socket does, that is, with the supervisor. A
+	// parent-death signal would come when the thread that forked it ends,
+	// which a Go program may do at any time
+	b.Call("drop the parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), null)
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
 	// 2. the view's own operations
 	b.CallUnless("make directory "+rootfs.New, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(rootfs.New), keeper.Int(0o755))
