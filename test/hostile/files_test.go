@@ -95,6 +95,7 @@ var filesDenials = []attack{{
 		NS_GET_USERNS: ENOTTY`,
 }, {
 	script: "files_exec.c", cases: "B14 A51", layer: byMount,
+	says:    "`EACCES`, no gain",
 	attempt: "executing from shared memory, setuid files of its own", source: "bubblewrap tests",
 	answers: `
 		exec in /dev/shm: EACCES
@@ -111,6 +112,7 @@ var filesDenials = []attack{{
 		/proc: rw,nosuid,nodev,noexec`,
 }, {
 	script: "files_host.sh", cases: "B31 A9", layer: byView,
+	says:    "absent or empty",
 	attempt: "secrets, homes, daemons' and system directories of the host", source: "deepce",
 	args: func(t *testing.T) []string {
 		dir := tempDir(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,8 @@ const patience = 60 * time.Second
 // lab is a runtime with a directory of its own, and what is checked after it.
 type lab struct {
 	*isolate.Runtime
-	dir string // the run-time directory
+	dir        string          // the run-time directory
+	namespaces map[string]bool // of this process, before
 }
 
 // newLab opens a runtime. When the test ends it must still run programs, and
@@ -42,11 +44,12 @@ func newLabWith(t *testing.T, o isolate.Options, need ...testenv.Feature) *lab {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(tempDir(t), "canary-runtime")
 	}
+	before := ownNamespaces(t)
 	rt, err := isolate.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{rt, o.Dir}
+	l := &lab{rt, o.Dir, before}
 	t.Cleanup(func() { l.finish(t) })
 	return l
 }
@@ -73,6 +76,28 @@ func (l *lab) finish(t *testing.T) {
 	for _, p := range descendants() {
 		t.Errorf("process is left: %s", p)
 	}
+	for name := range maps.Keys(ownNamespaces(t)) {
+		if !l.namespaces[name] {
+			t.Errorf("a thread of this process is in another namespace than before: %s", name)
+		}
+	}
+}
+
+// ownNamespaces are the namespaces of all threads of this process. It must
+// never enter a sandbox's itself.
+func ownNamespaces(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	links, err := filepath.Glob("/proc/self/task/*/ns/*")
+	if err != nil || len(links) == 0 {
+		t.Fatal(links, err)
+	}
+	for _, l := range links {
+		if name, err := os.Readlink(l); err == nil { // else the thread has ended
+			found[name] = true
+		}
+	}
+	return found
 }
 
 // works runs a program that prints 42.
@@ -134,7 +159,7 @@ var buildDir string
 // first line, and returns the program's path.
 func compiled(t *testing.T, file string, options ...string) string {
 	t.Helper()
-	testenv.Require(t, testenv.GCC)
+	testenv.Require(t, testenv.GCC, testenv.UserNS)
 	key := file + " " + strings.Join(options, " ")
 	build, _ := builds.LoadOrStore(key, sync.OnceValues(func() (string, error) {
 		source, err := os.ReadFile(file)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/isolate-run/isolate/internal/testenv"
 )
 
 // host is what listens outside of the sandboxes. A connection to it is an
@@ -100,7 +102,7 @@ func (h *host) unreached(t *testing.T) {
 
 // Without listeners that can be reached the other tests would show nothing.
 func TestTheOutsideCanBeReached(t *testing.T) {
-	newLab(t)
+	testenv.Require(t, testenv.UserNS) // else there is no outside
 	port := strconv.Itoa(outside.port)
 	targets := [][2]string{
 		{"tcp", "127.0.0.1:" + port}, {"udp", "192.0.2.1:" + port}, {"tcp", "169.254.169.254:80"},

@@ -128,7 +128,8 @@ var procDenials = []attack{{
 	script: "proc_leaks.sh", cases: "B31 B28 A41", layer: byView, inTest: "TestNothingTellsTheHost",
 	attempt: "mounts, cgroups, names, ids, variables that tell where it runs",
 	source:  "deepce, sunwalker environment",
-	answers: "cgroups: /\nhost name: sandbox\nvariables: those of the policy",
+	says:    "cgroup `/`, host name `sandbox`, variables of the policy only, no path of the host",
+	answers: "cgroups: /",
 }, {
 	script: "proc_machine.sh", cases: "B87", layer: byView, inTest: "TestMachineIsStandIn",
 	attempt: "load, model and times of the machine", source: "arXiv 2404.10715",
@@ -173,16 +174,10 @@ func TestNothingTellsTheHost(t *testing.T) {
 	write(t, filepath.Join(shown, "data"), "shown")
 	single := write(t, filepath.Join(base, "canary-file"), "shown")
 	l := newLab(t)
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
+	secrets := []string{"canary", "isolate-", filepath.Base(base), buildDir}
+	if id, err := os.ReadFile("/etc/machine-id"); err == nil && len(id) > 30 {
+		secrets = append(secrets, strings.TrimSpace(string(id)))
 	}
-	id, _ := os.ReadFile("/etc/machine-id")
-	secrets := []string{"canary", "isolate-", filepath.Base(base), buildDir, os.Getenv("USER"), strings.TrimSpace(string(id))}
-	if len(host) > 3 && host != "localhost" && host != "sandbox" { // longer than a word of the list itself
-		secrets = append(secrets, host)
-	}
-	secrets = deleteEmpty(secrets)
 	for _, p := range profiles {
 		for _, view := range []string{"host", "directory"} {
 			t.Run(p.String()+"/"+view, func(t *testing.T) {
@@ -200,7 +195,8 @@ func TestNothingTellsTheHost(t *testing.T) {
 				}
 				compareAnswers(t, answersOf(`
 					cgroups: /
-					host name: sandbox
+					host names: sandbox sandbox sandbox
+					user: uid=1000(sandbox) gid=1000(sandbox) groups=1000(sandbox)
 					variables: HOME LANG LOGNAME OWN PATH PWD SHELL TMPDIR USER
 					binds: shown shown`), answersOf(string(res.Stdout.Kept)))
 				seen, err := os.ReadFile(filepath.Join(out, "seen"))
@@ -217,16 +213,6 @@ func TestNothingTellsTheHost(t *testing.T) {
 			})
 		}
 	}
-}
-
-func deleteEmpty(all []string) []string {
-	var out []string
-	for _, s := range all {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 func abs(t *testing.T, path string) string {

@@ -20,6 +20,7 @@ int main(void)
 	TRYAS("TIOCSETD", ioctl(0, TIOCSETD, &(int){ 3 }));
 	TRYAS("TIOCVHANGUP", ioctl(0, 0x5437, 0));
 	TRYAS("/dev/tty", open("/dev/tty", O_RDWR));
+	TRYAS("TIOCSTI through /dev/tty", open("/dev/tty", O_RDWR) < 0 ? -1 : ioctl(open("/dev/tty", O_RDWR), TIOCSTI, &c));
 	TRYAS("/dev/console", open("/dev/console", O_RDWR));
 	TRYAS("/dev/tty0", open("/dev/tty0", O_RDWR));
 	TRYAS("/dev/vcs", open("/dev/vcs", O_RDWR));

@@ -11,6 +11,7 @@
 } 2>/dev/null | tr '\0' '\n' >/tmp/seen
 cat /tmp/seen >seen # made elsewhere: it must not see itself
 echo "cgroups: $(cut -d: -f3 /proc/self/cgroup | sort -u)"
-echo "host name: $(uname -n)"
+echo "host names: $(uname -n) $(hostname) $(cat /etc/hostname)"
+echo "user: $(id)"
 echo "variables: $(env | cut -d= -f1 | grep -v '^_$' | sort | tr '\n' ' ')"
 echo "binds: $(cat /data/data) $(cat /single)"
