@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/denial"
@@ -20,6 +21,7 @@ type box struct {
 	sandbox *container.Sandbox
 	plan    plan.Plan
 	denials *denial.Recorder // nil if refused calls are not reported
+	kills   atomic.Int64     // how often the caller killed what runs in it
 
 	closing sync.Once
 	err     error
@@ -144,7 +146,10 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 }
 
 // Kill ends every program in the sandbox; the sandbox stays usable.
-func (s *Sandbox) Kill() error { return s.box.sandbox.Signal(killSignal) }
+func (s *Sandbox) Kill() error {
+	s.box.kills.Add(1)
+	return s.box.sandbox.Signal(killSignal)
+}
 
 // CopyIn copies host files into the workspace.
 func (s *Sandbox) CopyIn(ctx context.Context, in []Input) (Manifest, error) {

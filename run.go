@@ -151,7 +151,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if term != nil {
 		term.start(proc.Master)
 	}
-	before := b.blocked()
+	before, kills := b.blocked(), b.kills.Load()
 	began := time.Now()
 	var notStarted *container.NotStartedError
 	if err := proc.Go(); errors.As(err, &notStarted) {
@@ -166,6 +166,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	wall := time.Since(began)
 	if err != nil {
 		return Result{}, err
+	}
+	if cause == "" && b.kills.Load() != kills && proc.Exit().Killed() {
+		cause = ReasonCancelled
 	}
 	res := b.failed()
 	res.Usage.Wall = wall

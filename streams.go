@@ -1,11 +1,15 @@
 package isolate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // capped keeps the first and the last half of what is written to it, or passes
@@ -83,7 +87,9 @@ func (c *capped) finish() Stream {
 	if c.tail.lost > 0 && !c.failed {
 		c.emit(fmt.Appendf(nil, "\n[isolate: %d bytes dropped]\n", c.tail.lost))
 	}
-	c.emit(c.tail.bytes())
+	if rest := c.tail.bytes(); len(rest) > 0 { // no empty writes: to some writers they mean the end
+		c.emit(rest)
+	}
 	return Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost}
 }
 
@@ -159,17 +165,43 @@ func openStreams(c Cmd, limit int64, over func()) (*streams, error) {
 	return s, nil
 }
 
-// drain reads until end of file: a program is never blocked by a full pipe
-// because its caller's limit is met.
+// drain reads until end of file, or until the program has ended: a program is
+// never blocked by a full pipe because its caller's limit is met.
 func drain(from *os.File, to *capped) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		to.write(buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			drainRest(from, to, buf)
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// drainRest reads what is in a pipe now.
+func drainRest(from *os.File, to *capped, buf []byte) {
+	conn, err := from.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		// who still writes could fill it for ever
+		left, _ := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
+		for left > 0 {
+			n, err := unix.Read(int(fd), buf)
+			if err == unix.EINTR {
+				continue
+			}
+			if n <= 0 {
+				return
+			}
+			to.write(buf[:n])
+			left -= n
+		}
+	})
 }
 
 // started closes the far ends, which the program has now, and begins to copy
@@ -196,8 +228,13 @@ func (s *streams) closeFar() {
 	}
 }
 
-// wait returns when the output has been copied to its end.
+// wait returns when the output of a program that has ended has been copied. All
+// of it is in the pipes by now; in a kept sandbox something that the program
+// left may hold them open, and is not waited for.
 func (s *streams) wait() (stdout, stderr Stream) {
+	for _, f := range s.near {
+		_ = f.SetReadDeadline(time.Now())
+	}
 	s.copying.Wait()
 	s.close()
 	return s.outCap.finish(), s.errCap.finish()

@@ -41,6 +41,11 @@ type Exit struct {
 	Lost bool
 }
 
+// Killed tells whether SIGKILL ended it.
+func (e Exit) Killed() bool {
+	return e.Lost || e.Status.Signaled() && e.Status.Signal() == unix.SIGKILL
+}
+
 // Process is a started program.
 type Process struct {
 	sandbox *Sandbox
