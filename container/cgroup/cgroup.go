@@ -45,6 +45,9 @@ type Tree struct {
 	uid    int
 	own    string // a v1 directory that we stand in, for keepWarm
 	next   atomic.Int64
+	// leaves is held to make and remove leaves, and alone by KeepOut: another
+	// cell may be in use while one starts.
+	leaves sync.RWMutex
 
 	warmed   chan struct{}
 	coolOnce sync.Once
@@ -137,11 +140,9 @@ func (t *Tree) NewLeaf() (*Leaf, error) {
 		return l, nil
 	}
 	l.name = "s" + strconv.FormatInt(t.next.Add(1), 10)
-	for _, dir := range t.dirs() {
-		if err := os.Mkdir(filepath.Join(dir, l.name), 0o755); err != nil {
-			l.Remove(0)
-			return nil, fmt.Errorf("cannot make cgroup leaf: %w", err)
-		}
+	if err := l.make(); err != nil {
+		l.Remove(0)
+		return nil, fmt.Errorf("cannot make cgroup leaf: %w", err)
 	}
 	if t.v2 != "" {
 		fd, err := os.OpenFile(filepath.Join(t.v2, l.name), unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -156,6 +157,17 @@ func (t *Tree) NewLeaf() (*Leaf, error) {
 		}
 	}
 	return l, nil
+}
+
+func (l *Leaf) make() error {
+	l.tree.leaves.RLock()
+	defer l.tree.leaves.RUnlock()
+	for _, dir := range l.tree.dirs() {
+		if err := os.Mkdir(filepath.Join(dir, l.name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dirs lists each directory once: several v1 controllers may share one.
@@ -333,6 +345,8 @@ func (l *Leaf) Remove(wait time.Duration) error {
 	if l.tree == nil || l.name == "" {
 		return nil
 	}
+	l.tree.leaves.RLock()
+	defer l.tree.leaves.RUnlock()
 	var errs []error
 	for _, dir := range l.tree.dirs() {
 		errs = append(errs, removeDir(filepath.Join(dir, l.name), time.Now().Add(wait)))

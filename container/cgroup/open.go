@@ -317,6 +317,8 @@ func (t *Tree) Keeper(name string) (path, parent, leaf string) {
 // and costs two dozen system calls a cell (EACCES is what it ignores without
 // root). As root it makes them all the same.
 func (t *Tree) KeepOut(f func() error) error {
+	t.leaves.Lock()
+	defer t.leaves.Unlock()
 	for _, d := range t.v1 {
 		_ = os.Chmod(d, 0o555)
 	}
