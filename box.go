@@ -92,6 +92,9 @@ func (b *box) close() error {
 	b.closing.Do(func() {
 		b.end()
 		b.cell.leave()
+		b.runtime.mu.Lock()
+		delete(b.runtime.live, b)
+		b.runtime.mu.Unlock()
 		<-b.runtime.slots
 	})
 	return b.err
@@ -125,6 +128,10 @@ func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	defer r.calls.Done()
 	b, err := r.open(ctx, pl, container.Kept)
 	if err != nil {
 		return nil, err
@@ -142,6 +149,10 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 	if len(c.In) > 0 || c.Out != "" {
 		return s.box.failed(), errors.New("cannot run: In and Out are for Runtime.Run; a kept sandbox has CopyIn and CopyOut")
 	}
+	if err := s.box.runtime.enter(); err != nil {
+		return s.box.failed(), err
+	}
+	defer s.box.runtime.calls.Done()
 	return s.box.run(ctx, c, amongOthers)
 }
 

@@ -80,7 +80,7 @@ type Options struct {
 	// Spares is how many sandboxes a cell keeps made ahead, so that a run finds
 	// one ready. Zero means one a processor; NoSpares means none.
 	Spares int
-	// StopWait bounds how long Close waits for processes to be gone.
+	// StopWait bounds how long Close waits for runs in progress to return.
 	// Zero means 5 s.
 	StopWait time.Duration
 }

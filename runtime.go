@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"sync"
@@ -21,11 +22,14 @@ type Runtime struct {
 	base    *container.Base
 	facts   plan.Facts
 	slots   chan struct{} // one token a sandbox
+	closing chan struct{} // closed by Close, which ends every run
 
 	mu     sync.Mutex
 	cells  map[string]*cell
 	plans  map[string]cachedPlan
+	live   map[*box]bool // sandboxes in use
 	closed bool
+	calls  sync.WaitGroup // runs in progress; see enter
 	behind sync.WaitGroup // tear-downs that go on after an answer
 	torn   []error        // what went wrong in them
 }
@@ -76,8 +80,8 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	return &Runtime{
 		options: o, base: base, facts: gatherFacts(base, o.Dir, checks),
-		slots: make(chan struct{}, o.MaxSandboxes),
-		cells: map[string]*cell{}, plans: map[string]cachedPlan{},
+		slots: make(chan struct{}, o.MaxSandboxes), closing: make(chan struct{}),
+		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}, nil
 }
 
@@ -126,6 +130,10 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	if err := checkCmd(c, pl); err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
+	if err := r.enter(); err != nil {
+		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
+	}
+	defer r.calls.Done()
 	box, err := r.open(ctx, pl, container.OneShot)
 	if err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
@@ -140,6 +148,17 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		r.prepare(box.cell, pl)
 	}()
 	return res, err
+}
+
+// enter begins a call that uses sandboxes; Close waits for its end.
+func (r *Runtime) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return container.ErrClosed
+	}
+	r.calls.Add(1)
+	return nil
 }
 
 // note keeps an error of a tear-down for Close to report.
@@ -158,21 +177,18 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("cannot start sandbox: %d are running: %w", r.options.MaxSandboxes, ctx.Err())
+	case <-r.closing:
+		return nil, container.ErrClosed
 	}
 	c, err := r.cell(ctx, pl)
 	if err != nil {
 		<-r.slots
 		return nil, explain(ctx, r.options.Dir, err)
 	}
-	if life == container.Kept {
-		b, err := r.make(ctx, c, pl, life)
-		if err != nil {
-			c.leave()
-			<-r.slots
-		}
-		return b, err
+	var b *box
+	if life == container.OneShot {
+		b = c.spare(pl.Digest)
 	}
-	b := c.spare(pl.Digest)
 	if b == nil {
 		if b, err = r.make(ctx, c, pl, life); err != nil {
 			c.leave()
@@ -180,6 +196,9 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 			return nil, err
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live[b] = true
 	return b, nil
 }
 
@@ -215,7 +234,8 @@ func (r *Runtime) prepare(c *cell, pl plan.Plan) {
 	}
 }
 
-// Close ends all sandboxes and cells and proves that nothing is left of them.
+// Close ends all runs, sandboxes and cells and proves that nothing is left of
+// them. A run that it ends has the reason "cancelled".
 func (r *Runtime) Close() error {
 	r.mu.Lock()
 	if r.closed {
@@ -223,15 +243,41 @@ func (r *Runtime) Close() error {
 		return nil
 	}
 	r.closed = true
+	close(r.closing)
 	cells := r.cells
 	r.cells = map[string]*cell{}
 	r.mu.Unlock()
 
+	late := r.waitForCalls()
+	r.mu.Lock()
+	left := maps.Clone(r.live)
+	r.mu.Unlock()
+	for b := range left { // kept ones, and those of runs that do not return
+		r.note(b.close())
+	}
 	r.behind.Wait()
-	errs := r.torn
+	r.mu.Lock()
+	errs := append(r.torn, late)
+	r.mu.Unlock()
 	for _, c := range cells {
 		errs = append(errs, c.close())
 	}
 	errs = append(errs, r.base.Close())
 	return errors.Join(errs...)
+}
+
+// waitForCalls waits until every run has returned. One may be held up by its
+// caller's writer.
+func (r *Runtime) waitForCalls() error {
+	done := make(chan struct{})
+	go func() {
+		r.calls.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(r.options.StopWait):
+		return fmt.Errorf("cannot end every run: one has not returned after %s", r.options.StopWait)
+	}
 }

@@ -42,6 +42,8 @@ func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 			return ReasonWall, w.end(lim.Grace)
 		case <-ctx.Done():
 			return ReasonCancelled, w.end(lim.Grace)
+		case <-w.box.runtime.closing:
+			return ReasonCancelled, w.end(lim.Grace)
 		case <-w.over:
 			return ReasonOutput, w.end(0)
 		case <-poll.C:
