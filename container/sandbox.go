@@ -26,10 +26,14 @@ type Seat struct {
 	busy bool
 }
 
-// seatProcesses is how many of our own processes count against the leaf's
-// process limit: the seat (v1 only, but a constant is simpler to read back)
-// and the init.
-const seatProcesses = 2
+// ownProcesses is how many of our own processes count against the leaf's
+// process limit: the init, and on v1 the seat, which lives in the leaf.
+func (s *Seat) ownProcesses() int {
+	if s.leaf.FD != nil {
+		return 1
+	}
+	return 2
+}
 
 // NewSeat makes a seat with a leaf of its own.
 func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
@@ -135,7 +139,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.busy {
 		return nil, bug("seat is busy")
 	}
-	err := s.leaf.Set(cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}, seatProcesses)
+	err := s.leaf.Set(cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}, s.ownProcesses())
 	if err == nil {
 		err = s.leaf.Reset()
 	}
