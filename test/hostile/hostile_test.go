@@ -66,8 +66,18 @@ func inOwnNetwork(m *testing.M) int {
 	c := again("wire", unix.CLONE_NEWNET, unix.CAP_NET_ADMIN)
 	c.Args = os.Args
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	signal.Ignore(unix.SIGINT, unix.SIGQUIT) // go test sends them to all of us
-	err := c.Run()
+	// go test sends these to us alone, to see the goroutines or to end.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
+	err := c.Start()
+	if err == nil {
+		go func() {
+			for s := range signals {
+				_ = c.Process.Signal(s) // it may have ended
+			}
+		}()
+		err = c.Wait()
+	}
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
