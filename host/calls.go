@@ -36,9 +36,9 @@ var features = [...]feature{
 	{"pidfd", "pidfd_open", "5.3", tryPidfd},
 	{"close_range", "close_range", "5.9", tryCloseRange},
 	{"clone3", "clone3", "5.3", tryClone3},
-	{"seccomp-filter", "seccomp", "3.17", trySeccomp(0)},
-	{"seccomp-notify", "seccomp with a listener", "5.0", trySeccomp(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)},
-	{"seccomp-killable", "seccomp with a listener and killable waits", "5.19", trySeccomp(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)},
+	{"seccomp-filter", "seccomp", "3.17", trySeccomp},
+	{"seccomp-notify", "seccomp with a listener", "5.0", tryListener},
+	{"seccomp-killable", "seccomp with a listener and killable waits", "5.19", tryKillable},
 	{"mount-api", "open_tree", "5.2", tryOpenTree},
 	{"mount_setattr", "mount_setattr", "5.12", tryMountSetattr},
 	{"io_uring", "io_uring_setup", "5.1", tryIoUring},
@@ -158,13 +158,17 @@ func tryClone3() error {
 	return unlessErr(e, unix.EINVAL)
 }
 
-// trySeccomp passes no program; flags are looked at first, so that EFAULT
+// seccompTakes passes no program; flags are looked at first, so that EFAULT
 // says that they are known.
-func trySeccomp(flags uintptr) func() error {
-	return func() error {
-		_, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0)
-		return unlessErr(e, unix.EFAULT)
-	}
+func seccompTakes(flags uintptr) error {
+	_, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0)
+	return unlessErr(e, unix.EFAULT)
+}
+
+func trySeccomp() error  { return seccompTakes(0) }
+func tryListener() error { return seccompTakes(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER) }
+func tryKillable() error {
+	return seccompTakes(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 }
 
 // tryOpenTree passes flags that do not exist: EINVAL.

@@ -150,19 +150,26 @@ func answerOne(fd int, answer unix.Errno) error {
 	return e
 }
 
-// A limit to write and read back, by hierarchy version and controller. The
-// values are any that the kernel does not round and a child can live with.
-var probeLimits = map[int]map[string][2]string{
-	1: {
-		"memory": {"memory.limit_in_bytes", "268435456"},
-		"pids":   {"pids.max", "4093"},
-		"cpu":    {"cpu.cfs_quota_us", "50000"},
-	},
-	2: {
-		"memory": {"memory.max", "268435456"},
-		"pids":   {"pids.max", "4093"},
-		"cpu":    {"cpu.max", "50000 100000"},
-	},
+// probeLimit is a file to write and read back and its content; empty for what
+// has no limit. The values are any that the kernel does not round and a child
+// can live with.
+func probeLimit(c Controller) (file, value string) {
+	switch c.Name {
+	case "memory":
+		return byVersion(c, "memory.limit_in_bytes", "memory.max"), "268435456"
+	case "pids":
+		return "pids.max", "4093"
+	case "cpu":
+		return byVersion(c, "cpu.cfs_quota_us", "cpu.max"), byVersion(c, "50000", "50000 100000")
+	}
+	return "", ""
+}
+
+func byVersion(c Controller, one, two string) string {
+	if c.Version == 1 {
+		return one
+	}
+	return two
 }
 
 // controlFiles are the files whose presence in a new group the checks want to know.
@@ -185,15 +192,15 @@ func (t *tally) cgroup(g AskCgroup) {
 		}
 		return err
 	})}
-	limit, limited := probeLimits[c.Version][c.Name]
+	file, value := probeLimit(c)
 	switch {
-	case limited && c.Enabled:
-		steps = append(steps, act("write "+limit[0], func() error {
-			return os.WriteFile(filepath.Join(dir, limit[0]), []byte(limit[1]), 0)
+	case file != "" && c.Enabled:
+		steps = append(steps, act("write "+file, func() error {
+			return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 		}), act("read it back", func() error {
-			return holds(filepath.Join(dir, limit[0]), limit[1])
+			return holds(filepath.Join(dir, file), value)
 		}))
-	case limited && g.Enable != "":
+	case file != "" && g.Enable != "":
 		steps = append(steps, step{"write " + g.Enable + " to cgroup.subtree_control", func() (string, error) {
 			return offers(c.Dir, g.Enable)
 		}})

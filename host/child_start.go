@@ -258,14 +258,29 @@ func (t *tally) mapping(ctx context.Context, timeout time.Duration, a Ask, exe s
 }
 
 // runMap maps 0 to own and 1… to the range. The programs refuse in a sentence
-// and with exit code 1, which counts as EPERM.
+// and with exit code 1, which counts as EPERM. They are set-uid root and cannot
+// be killed; one that hangs, for example on a network user directory, is left
+// to the goroutine that reaps it.
 func runMap(ctx context.Context, program, pid string, own int, r Range) (string, error) {
-	out, err := exec.CommandContext(ctx, program, pid, "0", strconv.Itoa(own), "1",
-		"1", strconv.FormatInt(r.First, 10), strconv.FormatInt(r.Count, 10)).CombinedOutput()
-	if _, ok := errors.AsType[*exec.ExitError](err); ok {
-		return fmt.Sprintf("it said %q", firstLine(string(out))), unix.EPERM
+	type ended struct {
+		out []byte
+		err error
 	}
-	return "", err
+	done := make(chan ended, 1)
+	go func() {
+		out, err := exec.Command(program, pid, "0", strconv.Itoa(own), "1",
+			"1", strconv.FormatInt(r.First, 10), strconv.FormatInt(r.Count, 10)).CombinedOutput()
+		done <- ended{out, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", unix.ETIMEDOUT
+	case e := <-done:
+		if _, ok := errors.AsType[*exec.ExitError](e.err); ok {
+			return fmt.Sprintf("it said %q", firstLine(string(e.out))), unix.EPERM
+		}
+		return "", e.err
+	}
 }
 
 // sealedSelf copies the running program into a memfd and seals it.

@@ -201,7 +201,7 @@ func (s *sight) fill(e *entry, text string) string {
 		"{uid}", strconv.Itoa(s.o.UID),
 		"{dir}", s.runtimeDir(),
 		"{controller}", strings.TrimPrefix(e.id, "cgroup."),
-		"{guards}", guards[e.id],
+		"{guards}", guards(e),
 		"{since}", featureOf(e.featureName()).since,
 		"{log}", s.audit().Log,
 		"{key}", s.audit().Key,

@@ -17,11 +17,16 @@ var noAnswer = fault{nil,
 	"a guarantee that was not seen to hold does not count",
 	"run `isolate doctor` again; if it goes on, report the evidence above"}
 
-// guards says what each controller is for.
-var guards = map[string]string{
-	"cgroup.memory": "the memory of a process tree is not limited as a whole",
-	"cgroup.pids":   "the number of processes is limited per user only, shared with everything else that user runs",
-	"cgroup.cpu":    "a processor share cannot be enforced; time limits still hold"}
+// guards says what is lost without a controller.
+func guards(e *entry) string {
+	switch e {
+	case &cgroupMemory:
+		return "the memory of a process tree is not limited as a whole"
+	case &cgroupPIDs:
+		return "the number of processes is limited per user only, shared with everything else that user runs"
+	}
+	return "a processor share cannot be enforced; time limits still hold"
+}
 
 var cgroupTrio = []*entry{&cgroupMemory, &cgroupPIDs, &cgroupCPU}
 
