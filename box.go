@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/denial"
@@ -73,7 +74,18 @@ func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
 	if id := b.plan.Identity; id.HostUID != os.Geteuid() { // we are root, programs are not
 		lim.Owner = workspace.Owner{UID: id.HostUID, GID: id.HostGID}
 	}
-	return workspace.CopyIn(ctx, b.sandbox.Workspace, in, lim)
+	m, err := workspace.CopyIn(ctx, b.sandbox.Workspace, in, lim)
+	awaitForks()
+	return m, err
+}
+
+// awaitForks waits until every process that we forked before has executed its
+// program. Until then it holds copies of our descriptors, and a program that
+// was just copied in is busy while one of them is open for writing (ETXTBSY,
+// case A70). Package syscall holds the lock from fork to execve.
+func awaitForks() {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 }
 
 func (b *box) copyOut(ctx context.Context, dir string) (Manifest, error) {
