@@ -1,0 +1,92 @@
+package limits_test
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/internal/testenv"
+)
+
+// B46: a share of 0.5 processors holds within 10 %, for one hog and for more
+// than there are processors, however nice they are and wherever they want to
+// run.
+func TestLimitsCPUShare(t *testing.T) {
+	testenv.Require(t, testenv.CPU)
+	l := newLab(t, isolate.Options{})
+	const share = 0.5
+	for _, way := range []string{"one", "many", "nice", "affinity"} {
+		t.Run(way, func(t *testing.T) {
+			plain := startSpinners(t)
+			res := l.run(isolate.Policy{CPUs: share, Wall: 3 * time.Second}, hostile(t, "spin.py", way))
+			possible := plain.stop(t)
+			ended(t, res, isolate.ReasonWall)
+			used := res.Usage.CPU.Seconds() / res.Usage.Wall.Seconds()
+			if used > share*1.1 {
+				t.Errorf("used %.3f processors of %.1f", used, share)
+			}
+			// What others leave on this machine may be less than the share.
+			if least := min(share, possible) * 0.9; used < least {
+				t.Errorf("used %.3f processors of %.1f, when a plain program could use %.3f", used, share, possible)
+			}
+		})
+	}
+}
+
+// spinners are plain programs on the host, one bound to each processor, that
+// use all they get: a program in a sandbox can expect no more than they do.
+type spinners struct {
+	begin time.Time
+	all   []*exec.Cmd
+}
+
+func startSpinners(t testing.TB) *spinners {
+	t.Helper()
+	var mine unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mine); err != nil {
+		t.Fatal(err)
+	}
+	s := &spinners{begin: time.Now()}
+	for cpu := 0; len(s.all) < mine.Count(); cpu++ {
+		if !mine.IsSet(cpu) {
+			continue
+		}
+		c := exec.Command("sh", "-c", "while :; do :; done")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill() })
+		s.all = append(s.all, c)
+		var only unix.CPUSet
+		only.Set(cpu)
+		if err := unix.SchedSetaffinity(c.Process.Pid, &only); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// stop ends the spinners and returns the least that one got, in processors.
+func (s *spinners) stop(t testing.TB) float64 {
+	t.Helper()
+	took := time.Since(s.begin).Seconds()
+	least := 1.0
+	for _, c := range s.all {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		least = min(least, (c.ProcessState.UserTime()+c.ProcessState.SystemTime()).Seconds()/took)
+	}
+	return least
+}
+
+// A78: a program sees as many processors as its share needs, so that a pool of
+// it does not oversize.
+func TestLimitsVisibleProcessors(t *testing.T) {
+	testenv.Require(t, testenv.CPU)
+	l := newLab(t, isolate.Options{})
+	res := l.run(isolate.Policy{CPUs: 0.5}, isolate.Cmd{Args: []string{"sh", "-c", "nproc; grep -c ^processor /proc/cpuinfo"}})
+	says(t, res, "1", "1")
+}

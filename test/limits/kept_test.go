@@ -1,0 +1,236 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/isolate-run/isolate"
+)
+
+// kept is a kept sandbox that is closed before its Runtime.
+func (l *lab) kept(t *testing.T, p isolate.Policy) *isolate.Sandbox {
+	t.Helper()
+	sb, err := l.Sandbox(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 2 {
+			if err := sb.Close(); err != nil {
+				t.Errorf("cannot close sandbox: %v", err)
+			}
+		}
+	})
+	return sb
+}
+
+// in runs a shell script in a kept sandbox.
+func in(t testing.TB, sb *isolate.Sandbox, script string) isolate.Result {
+	t.Helper()
+	res, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatalf("cannot run %q: %v", script, err)
+	}
+	return res
+}
+
+// C34: files live from one run to the next, in all writable places; processes
+// do not, and a program that crashes takes no file with it.
+func TestLimitsKeptFiles(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	in(t, sb, "for d in /workspace /tmp /dev/shm $HOME; do echo $d >$d/kept; done; sleep 60 &")
+	crash := in(t, sb, "kill -SEGV $$")
+	ended(t, crash, isolate.ReasonSignal)
+	says(t, in(t, sb, "cat /workspace/kept /tmp/kept /dev/shm/kept $HOME/kept; pgrep sleep; true"),
+		"/workspace", "/tmp", "/dev/shm", "/home/sandbox")
+}
+
+// C34: files go in and come out of a kept sandbox between its runs.
+func TestLimitsKeptCopies(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	dir := publicDir(t)
+	source, out := filepath.Join(dir, "source"), filepath.Join(dir, "out")
+	if err := os.WriteFile(source, []byte("20\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if m, err := sb.CopyIn(ctx, []isolate.Input{{Source: source, Target: "a/n"}}); err != nil || len(m.Files) != 1 {
+		t.Fatalf("copied in %d files: %v", len(m.Files), err)
+	}
+	says(t, in(t, sb, "echo $(($(cat a/n)+22)) >m; cat m"), "42")
+	if _, err := sb.CopyOut(ctx, out); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(out, "m")); err != nil || string(b) != "42\n" {
+		t.Errorf("copied out %q: %v", b, err)
+	}
+}
+
+// Several programs run at once in a kept sandbox and see each other's files.
+func TestLimitsKeptRunsAtOnce(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	const n = 5
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			script := fmt.Sprintf("echo %d >%d; while [ $(ls | wc -l) -lt %d ]; do sleep 0.05; done; echo met; exit %d", i, i, n, i)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			res, err := sb.Run(ctx, isolate.Cmd{Args: []string{"sh", "-c", script}})
+			if err != nil {
+				t.Errorf("program %d: %v", i, err)
+			} else if res.Reason != isolate.ReasonExit || res.ExitCode != i || string(res.Stdout.Kept) != "met\n" {
+				t.Errorf("program %d ended by %s: %s", i, res.Reason, describe(res))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A63: in a kept sandbox, too, a run returns when its program ends, although
+// another program runs on and something it left holds its output.
+func TestLimitsKeptLeaver(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	ctx, cancel := context.WithCancel(context.Background())
+	other := make(chan struct{})
+	go func() {
+		defer close(other)
+		_, _ = sb.Run(ctx, isolate.Cmd{Args: []string{"sleep", "50"}})
+	}()
+	defer func() { cancel(); <-other }()
+	within(t, patience, func() error { // the other program is there
+		if res := in(t, sb, "cat /proc/[0-9]*/comm"); !contains(res, "sleep\n") {
+			return errors.New("the other program has not started")
+		}
+		return nil
+	})
+	begin := time.Now()
+	says(t, in(t, sb, "setsid sleep 30 & echo done"), "done")
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("returned after %s", took)
+	}
+}
+
+// C30: a time limit ends its own program, not its neighbours.
+func TestLimitsKeptDeadline(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{Wall: 2 * time.Second})
+	late := make(chan isolate.Result, 1)
+	go func() {
+		res, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"sh", "-c", "echo begun; sleep 50"}})
+		if err != nil {
+			t.Error(err)
+		}
+		late <- res
+	}()
+	time.Sleep(time.Second)
+	says(t, in(t, sb, "sleep 1.5; echo survived"), "survived")
+	res := <-late
+	ended(t, res, isolate.ReasonWall)
+	says(t, res, "begun")
+	says(t, in(t, sb, "echo again"), "again")
+}
+
+// Kill ends every program of a kept sandbox and leaves it usable, its files in
+// place.
+func TestLimitsKeptKill(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	const n = 3
+	results := make(chan isolate.Result, n)
+	started := make(chan struct{}, n)
+	for range n {
+		go func() {
+			res, err := sb.Run(context.Background(), isolate.Cmd{
+				Args:   []string{"sh", "-c", "trap '' TERM HUP INT; setsid sleep 50 & echo begun >>log; echo; sleep 50"},
+				Stdout: writerFunc(func(p []byte) (int, error) { started <- struct{}{}; return len(p), nil }),
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- res
+		}()
+	}
+	for range n {
+		<-started
+	}
+	begin := time.Now()
+	if err := sb.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		ended(t, <-results, isolate.ReasonCancelled)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the programs were there for %s after Kill", took)
+	}
+	says(t, in(t, sb, "cat log; ls -d /proc/[0-9]* | wc -l"), "begun", "begun", "begun", "4")
+	if err := sb.Kill(); err != nil {
+		t.Errorf("cannot kill nothing: %v", err)
+	}
+	says(t, in(t, sb, "echo usable"), "usable")
+}
+
+// Close ends the programs that run, proves that all is gone, and no run is
+// taken afterwards.
+func TestLimitsKeptClose(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{})
+	started, returned := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := sb.Run(context.Background(), isolate.Cmd{
+			Args:   []string{"sh", "-c", "echo; sleep 50"},
+			Stdout: writerFunc(func(p []byte) (int, error) { started <- struct{}{}; return len(p), nil }),
+		})
+		returned <- err
+	}()
+	<-started
+	if err := sb.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-returned:
+	case <-time.After(10 * time.Second):
+		t.Error("a run has not returned 10 s after Close")
+	}
+	if _, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"true"}}); err == nil {
+		t.Error("a closed sandbox ran a program")
+	}
+}
+
+// C29: memory that runs out in a kept sandbox is named, and the sandbox can be
+// used again or says that it cannot.
+func TestLimitsKeptOOM(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{Memory: someMemory})
+	c := hostile(t, "hogs.py", "heap")
+	if _, err := sb.CopyIn(context.Background(), c.In); err != nil {
+		t.Fatal(err)
+	}
+	c.In = nil
+	res, err := sb.Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(t, res, isolate.ReasonOOM)
+	res, err = sb.Run(context.Background(), isolate.Cmd{Args: []string{"sh", "-c", "echo again"}})
+	if err == nil {
+		ended(t, res, isolate.ReasonExit)
+		says(t, res, "again")
+	} else {
+		t.Logf("not usable again: %v", err)
+	}
+}
