@@ -37,6 +37,9 @@ var states = map[string]struct {
 		[]string{"kernel.openat2", "kernel.pidfd", "kernel.close_range", "kernel.seccomp-notify"},
 		[]string{"kernel.openat2", "kernel.pidfd", "kernel.close_range", "kernel.seccomp-notify"}},
 	"root": {Degraded, nil, nil},
+	"everything-missing": {CannotRun,
+		[]string{"userns.max", "userns.clone-sysctl", "userns.create", "cgroup.memory", "cgroup.pids", "kernel.openat2", "kernel.seccomp-notify", "memfd.noexec", "memfd.exec", "rundir.owner"},
+		[]string{"userns.max", "userns.clone-sysctl", "cgroup.memory", "cgroup.pids", "kernel.openat2", "kernel.seccomp-notify", "memfd.noexec"}},
 }
 
 func TestStates(t *testing.T) {
