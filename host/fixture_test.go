@@ -58,7 +58,7 @@ func (k *told) File(path string) (File, error) {
 	if err != nil {
 		return File{}, &fs.PathError{Op: "lstat", Path: logical, Err: fs.ErrNotExist}
 	}
-	f := File{Mode: 0o755 | st.Mode().Type(), Write: errnoOf(fs.ErrPermission), Free: k.Free}
+	f := File{Mode: 0o755 | st.Mode().Type(), Write: errnoOf(errEACCES), Free: k.Free}
 	for _, own := range k.Owned {
 		if _, ok := below(own, logical); ok {
 			f.UID, f.Write = k.uid, 0
