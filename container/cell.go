@@ -202,7 +202,7 @@ func keeperFile() (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot fill memfd for the keeper: %w", err)
 	}
-	if err := unix.Fchmod(fd, 0o555); err == nil {
+	if err = unix.Fchmod(fd, 0o555); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	}
 	if err != nil {

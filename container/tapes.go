@@ -51,15 +51,24 @@ func cellTape(v rootfs.View) (keeper.Tape, error) {
 	// which a Go program may do at any time
 	b.Call("drop the parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), null)
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
-	// 2. the view's own operations
+	// 2. what was mounted is what was judged: a path may have been exchanged
+	for _, stage := range v.Stages {
+		if stage.Inode == (rootfs.Inode{}) {
+			continue
+		}
+		buf := keeper.Data(make([]byte, 256)) // struct stat; st_dev and st_ino come first
+		b.Call("look at "+strconv.Quote(stage.Source), unix.SYS_NEWFSTATAT, atCwd, keeper.Str(stage.Name), buf, null)
+		b.Equal("check that "+strconv.Quote(stage.Source)+" is still the directory that the policy was checked with", buf, keeper.Data(words(stage.Inode.Dev, stage.Inode.Ino)), 16)
+	}
+	// 3. the view's own operations
 	b.CallUnless("make directory "+rootfs.New, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(rootfs.New), keeper.Int(0o755))
 	for _, o := range v.Ops {
 		viewOp(b, o)
 	}
-	// 3. a fresh proc while libcontainer's is still in sight: the kernel
+	// 4. a fresh proc while libcontainer's is still in sight: the kernel
 	// allows a new one only beside a fully visible old one
 	mount(b, "mount proc for the keeper", "proc", rootfs.New+"/proc", "proc", noDev|unix.MS_NOEXEC, "")
-	// 4. exchange the root and let go of the old one with all stages
+	// 5. exchange the root and let go of the old one with all stages
 	b.Call("enter the new root", unix.SYS_CHDIR, keeper.Str(rootfs.New))
 	b.Call("exchange the root", unix.SYS_PIVOT_ROOT, keeper.Str("."), keeper.Str("."))
 	b.Call("let go of the old root", unix.SYS_UMOUNT2, keeper.Str("."), keeper.Int(unix.MNT_DETACH))

@@ -51,9 +51,9 @@ func socketErrno(args [6]uint64) unix.Errno {
 	switch args[0] {
 	case unix.AF_UNIX:
 		return unix.ESOCKTNOSUPPORT
+	case unix.AF_INET, unix.AF_INET6:
 	default:
 		return unix.EAFNOSUPPORT
-	case unix.AF_INET, unix.AF_INET6:
 	}
 	switch {
 	case typ == unix.SOCK_RAW:

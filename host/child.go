@@ -125,12 +125,6 @@ func (a Answer) find(probe string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// failed says whether the probe was tried and failed.
-func (a Answer) failed(probe string) bool {
-	f, ok := a.find(probe)
-	return ok && f.Errno != 0
-}
-
 // Handled says whether RunProbeChild did something.
 type Handled int
 

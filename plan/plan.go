@@ -92,7 +92,6 @@ type Rlimit struct {
 // per-user limit lies above it: the kernel looks at it first, and what it
 // refuses is not counted, so that nobody could tell the reason "pids".
 func rlimits(p policy.Policy, weak bool) []Rlimit {
-	const infinity = ^uint64(0)
 	files := uint64(p.Files)
 	processes := uint64(p.PIDs) + 1
 	if !weak {

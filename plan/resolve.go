@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strconv"
@@ -132,55 +131,46 @@ func (r *resolver) limits() {
 // they resolve to is judged again.
 func (r *resolver) readOnly() (files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 	for _, b := range r.policy.ReadOnly {
-		target := b.Inside()
-		name := strconv.Quote(b.Source)
-		real, err := filepath.EvalSymlinks(b.Source)
+		h, err := openHandle(b.Source)
 		if err != nil {
-			r.refuse("cannot show "+name+" read-only", cause(err), "give a path that exists and that you may read")
+			r.refuse("cannot show "+strconv.Quote(b.Source)+" read-only", cause(err), "give a path that exists and that you may read")
 			continue
 		}
-		if !r.safe("cannot show "+name+" read-only", b.Source, real) {
-			continue
-		}
-		if inView(target) && r.policy.Rootfs == "" {
-			r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "give another place, for example "+b.Source+":/data")
-			continue
-		}
-		fi, err := os.Stat(real)
-		if err == nil && fi.IsDir() {
-			d, oerr := os.Open(real)
-			if oerr != nil {
-				r.refuse("cannot show "+name+" read-only", cause(oerr), "make it readable for this user")
-				continue
-			}
-			d.Close()
-			binds = append(binds, rootfs.BoundDir{Source: real, Target: target})
-			continue
-		}
-		if f, ok := r.copied(name, real, target, fi, err); ok {
-			files = append(files, f)
-		}
+		f, d := r.shown(b, h)
+		h.close()
+		files, binds = append(files, f...), append(binds, d...)
 	}
 	return files, binds
 }
 
-func (r *resolver) copied(name, real, target string, fi os.FileInfo, err error) (rootfs.CopiedFile, bool) {
+// shown decides how one bind is shown: a directory as it is, a file as a copy.
+func (r *resolver) shown(b policy.Bind, h *handle) (files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
+	target, name := b.Inside(), strconv.Quote(b.Source)
+	what := "cannot show " + name + " read-only"
 	switch {
-	case err != nil:
-		r.refuse("cannot show "+name+" read-only", cause(err), "give a path that exists and that you may read")
-	case !fi.Mode().IsRegular():
-		r.refuse("cannot show "+name+" read-only", "it is a "+fileType(fi.Mode())+", not a file or directory", "sockets, pipes and devices of the host are never shown; use --in for data")
-	case fi.Size() > maxReadOnlyFile:
-		r.refuse("cannot show "+name+" read-only", fmt.Sprintf("a single file is shown as a copy and may have %d MiB at most", maxReadOnlyFile>>20), "give its directory")
-	default:
-		content, err := os.ReadFile(real)
+	case !r.safe(what, b.Source, h.real):
+	case inView(target) && r.policy.Rootfs == "":
+		r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "give another place, for example "+b.Source+":/data")
+	case h.isDir():
+		d, err := h.dir(target)
 		if err != nil {
-			r.refuse("cannot show "+name+" read-only", cause(err), "make it readable for this user")
+			r.refuse(what, cause(err), "make it readable for this user")
 			break
 		}
-		return rootfs.CopiedFile{Target: target, Content: content, Mode: 0o444 | uint32(fi.Mode().Perm()&0o111)}, true
+		binds = append(binds, d)
+	case !h.regular():
+		r.refuse(what, "it is a "+h.typeName()+", not a file or directory", "sockets, pipes and devices of the host are never shown; use --in for data")
+	case h.stat.Size > maxReadOnlyFile:
+		r.refuse(what, fmt.Sprintf("a single file is shown as a copy and may have %d MiB at most", maxReadOnlyFile>>20), "give its directory")
+	default:
+		content, err := h.read(maxReadOnlyFile)
+		if err != nil {
+			r.refuse(what, cause(err), "make it readable for this user")
+			break
+		}
+		files = append(files, rootfs.CopiedFile{Target: target, Content: content, Mode: 0o444 | h.stat.Mode&0o111})
 	}
-	return rootfs.CopiedFile{}, false
+	return files, binds
 }
 
 // safe judges a host path that the program will see, and what it leads to.
@@ -261,22 +251,38 @@ func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 		r.plan.Root = "host"
 		r.plan.View, err = rootfs.HostView(r.facts.Source, id, m, files, binds)
 	} else {
-		dir := r.policy.Rootfs
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			if !r.safe("cannot use "+strconv.Quote(dir)+" as root", dir, real) {
-				return
-			}
-			dir = real
-		}
-		for _, bad := range rootfs.CheckDir(dir) {
-			r.refuse("cannot use "+strconv.Quote(dir)+" as root", bad, "give a directory with an unpacked root file system whose mount points are ordinary directories")
-		}
-		r.plan.Root = dir
-		r.plan.View, err = rootfs.DirView(dir, r.facts.Source, id, m, files, binds)
+		err = r.directory(id, m, files, binds)
 	}
 	if err != nil {
 		r.refuse("cannot prepare the file view", cause(err), "see isolate doctor")
 	}
+}
+
+// directory makes the view of a directory of the author's.
+func (r *resolver) directory(id rootfs.Identity, m rootfs.Machine, files []rootfs.CopiedFile, binds []rootfs.BoundDir) (err error) {
+	given := r.policy.Rootfs
+	what := "cannot use " + strconv.Quote(given) + " as root"
+	const remedy = "give a directory with an unpacked root file system whose mount points are ordinary directories"
+	h, err := openHandle(given)
+	if err != nil {
+		r.refuse(what, cause(err), remedy)
+		return nil
+	}
+	defer h.close()
+	if !r.safe(what, given, h.real) {
+		return nil
+	}
+	root, err := h.dir("/")
+	if err != nil || !h.isDir() {
+		r.refuse(what, "it is not a directory that may be read", remedy)
+		return nil
+	}
+	for _, bad := range rootfs.CheckDir(h.path()) {
+		r.refuse(what, bad, remedy)
+	}
+	r.plan.Root = h.real
+	r.plan.View, err = rootfs.DirView(root, r.facts.Source, id, m, files, binds)
+	return err
 }
 
 func (r *resolver) filter() error {
@@ -330,16 +336,4 @@ func cause(err error) string {
 		return pe.Err.Error()
 	}
 	return err.Error()
-}
-
-func fileType(m os.FileMode) string {
-	switch {
-	case m&os.ModeSocket != 0:
-		return "socket"
-	case m&os.ModeNamedPipe != 0:
-		return "pipe"
-	case m&os.ModeDevice != 0:
-		return "device"
-	}
-	return "special file"
 }

@@ -19,19 +19,20 @@ type CopiedFile struct {
 type BoundDir struct {
 	Source string // absolute host path, resolved
 	Target string // absolute path inside
+	Inode  Inode  // what Source was when it was judged
 }
 
 // DirView is a directory of the author's as root, read-only. The skeleton lies
 // over it as the upper of two lower layers: whatever the directory has at
 // /proc, /dev, /etc/passwd and so on, links included, is hidden by ours and
 // never followed.
-func DirView(dir string, s Source, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
+func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
 	t := newTree(Skeleton)
 	size := int64(rootSize)
 	for _, f := range files {
 		size += int64(len(f.Content))
 	}
-	v := View{Stages: []Stage{{Source: dir, Name: StageDir + "/root"}}}
+	v := View{Stages: []Stage{{Source: dir.Source, Name: StageDir + "/root", Inode: dir.Inode}}}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: Skeleton, Size: size})
 	identityFiles(t, id)
 	skeleton(t, id, m)
@@ -59,23 +60,24 @@ func addBinds(t *tree, v *View, files []CopiedFile, binds []BoundDir) {
 	}
 	for i, b := range binds {
 		name := StageDir + "/ro" + strconv.Itoa(i)
-		v.Stages = append(v.Stages, Stage{Source: b.Source, Name: name})
+		v.Stages = append(v.Stages, Stage{Source: b.Source, Name: name, Inode: b.Inode})
 		t.dir(b.Target)
 		t.ops = append(t.ops, Op{Kind: Overlay, Target: New + b.Target, Source: name + ":" + StageDir + "/empty"})
 	}
 }
 
-// CheckDir says what is wrong with a directory as root; nil means nothing.
+// CheckDir says what is wrong with a directory as root; nil means nothing. dir
+// may be a path that leads to an open directory (/proc/self/fd/N).
 // Symbolic links at the places where a sandbox mounts are refused although the
 // skeleton would hide them: such a tree is broken or hostile
 // (CVE-2019-19921, CVE-2025-31133, CVE-2026-41579).
 func CheckDir(dir string) []string {
-	fi, err := os.Lstat(dir)
+	fi, err := os.Stat(dir)
 	if err != nil {
-		return []string{"cannot read " + strconv.Quote(dir) + ": " + cause(err)}
+		return []string{"it cannot be read: " + cause(err)}
 	}
 	if !fi.IsDir() {
-		return []string{strconv.Quote(dir) + " is not a directory"}
+		return []string{"it is not a directory"}
 	}
 	var bad []string
 	for _, p := range []string{"proc", "dev", "dev/null", "dev/pts", "dev/shm", "dev/ptmx", "etc", "sys", "tmp", "workspace", "home", "run", "var"} {

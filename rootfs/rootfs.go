@@ -27,6 +27,15 @@ type View struct {
 type Stage struct {
 	Source string `json:"source"` // absolute host path, resolved
 	Name   string `json:"name"`   // path in the cell: "/s/…"
+	// Inode is what Source was when it was judged; the cell refuses anything
+	// else. Zero means that nothing was judged: a directory of the host view.
+	Inode Inode `json:"inode,omitzero"`
+}
+
+// Inode identifies a file of this host.
+type Inode struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
 }
 
 // New is where the new root is built; Skeleton holds what is laid over a

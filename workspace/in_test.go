@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -225,7 +226,7 @@ func TestCheckInputs(t *testing.T) {
 	if !errors.As(err, &r) || len(r.Problems) != len(want) || len(m.Files) != 0 {
 		t.Errorf("CopyIn: %v", err)
 	}
-	if strings.ContainsAny(err.Error(), "\x00\x1b\xff") {
+	if strings.ContainsAny(err.Error(), "\x00\x1b") || !utf8.ValidString(err.Error()) {
 		t.Errorf("the text is not fit for a terminal: %q", err)
 	}
 	if names, _ := os.ReadDir(ws); len(names) != 0 {

@@ -148,7 +148,7 @@ func TestTapeFailuresNameTheirStep(t *testing.T) {
 			b.Expect("be somebody else", 1, unix.SYS_GETPPID)
 		}, "be somebody else", -int64(os.Getpid())},
 		{"unequal memory", func(b *Builder) {
-			b.add(opcode{nr: opMemEq, args: []Arg{Str("abc"), Str("abd"), Int(3)}, step: "compare"})
+			b.Equal("compare", Str("abc"), Str("abd"), 3)
 		}, "compare", int64(unix.EPERM)},
 		{"no program", func(b *Builder) {
 			b.Exec("/nonexistent/a", Strings(nil), Strings(nil)).Exec("/nonexistent/b", Strings(nil), Strings(nil)).NotFound()
@@ -165,6 +165,27 @@ func TestTapeFailuresNameTheirStep(t *testing.T) {
 				t.Errorf("answer %+v at %q, want a failure at %q with %d", rep, tape.Step(rep.A), c.step, c.errno)
 			}
 		})
+	}
+}
+
+// What the far side writes through an Arg it can compare through the same Arg.
+func TestSharedBuffer(t *testing.T) {
+	f := startFar(t)
+	for _, c := range []struct {
+		want Kind
+		dev  string
+	}{{RepDone, "/dev/null"}, {RepFail, "/dev/zero"}} {
+		var st unix.Stat_t
+		if err := unix.Stat("/dev/null", &st); err != nil {
+			t.Fatal(err)
+		}
+		b := NewBuilder(0)
+		buf := Data(make([]byte, 256))
+		b.Call("stat", unix.SYS_NEWFSTATAT, Int(unix.AT_FDCWD), Str(c.dev), buf, Int(0))
+		b.Equal("the same file", buf, Data(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, st.Dev), st.Ino)), 16)
+		if _, rep := f.run(t, b); rep.Kind != c.want {
+			t.Errorf("%s: answer %+v, want kind %d", c.dev, rep, c.want)
+		}
 	}
 }
 
@@ -188,7 +209,7 @@ func TestBigMessage(t *testing.T) {
 	f := startFar(t)
 	b := NewBuilder(0)
 	big := bytes.Repeat([]byte{7}, 1<<20)
-	b.add(opcode{nr: opMemEq, args: []Arg{Data(big), Data(big), Int(len(big))}, step: "compare"})
+	b.Equal("compare", Data(big), Data(big), len(big))
 	tape, err := b.Encode(MsgTape, 0)
 	if err != nil {
 		t.Fatal(err)

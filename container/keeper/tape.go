@@ -47,7 +47,8 @@ func R(r Reg) Arg { return Arg{value: uint64(r), reg: register} }
 // bug: policy and plan refuse such strings.
 func Str(s string) Arg { return Arg{data: append([]byte(s), 0)} }
 
-// Data is a pointer to bytes; the far side may write into them.
+// Data is a pointer to bytes; the far side may write into them. Used twice, an
+// Arg is the same pointer twice.
 func Data(b []byte) Arg { return Arg{data: append(make([]byte, 0, len(b)+1), b...)} }
 
 // Strings is a pointer to a NULL-terminated array of strings.
@@ -114,6 +115,11 @@ func (b *Builder) CallUnless(step string, errno unix.Errno, nr int, args ...Arg)
 // Expect adds a system call whose result must be want.
 func (b *Builder) Expect(step string, want int64, nr int, args ...Arg) *Builder {
 	return b.add(opcode{nr: uint32(nr), flags: C.OPF_EXPECT, expect: want, args: args, step: step})
+}
+
+// Equal fails unless n bytes at p and q are equal.
+func (b *Builder) Equal(step string, p, q Arg, n int) *Builder {
+	return b.add(opcode{nr: C.OP_MEMEQ, args: []Arg{p, q, Int(n)}, step: step})
 }
 
 // Exec adds execve of one candidate path. Errors let the tape go on to the
@@ -252,12 +258,23 @@ type encoder struct {
 	base  int // offset of the data part if there were no relocations
 	data  []byte
 	reloc []uint32
+	put   map[*byte]int // where the bytes of an Arg stand already
 }
 
 // place returns the word for an argument that stands at offset at.
 func (e *encoder) place(a Arg, at int) uint64 {
 	var off int
 	switch {
+	case len(a.data) > 0:
+		at, ok := e.put[&a.data[0]]
+		if !ok {
+			at = e.bytes(a.data)
+			if e.put == nil {
+				e.put = map[*byte]int{}
+			}
+			e.put[&a.data[0]] = at
+		}
+		off = at
 	case a.data != nil:
 		off = e.bytes(a.data)
 	case a.ptrs != nil:

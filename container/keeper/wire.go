@@ -42,8 +42,6 @@ const MaxMessage = C.MSG_CAP
 // MaxRuns is how many programs one init runs at once.
 const MaxRuns = C.MAX_RUNS
 
-const opMemEq = C.OP_MEMEQ // compares memory on the far side; tests use it
-
 const (
 	headerSize = C.sizeof_struct_msg
 	opSize     = C.sizeof_struct_op
