@@ -40,6 +40,7 @@ var lattice = map[string][]string{
 	"cmd/isolate/internal/genman":   {"cmd/isolate/internal/cli"},
 	"bench":                         {},
 	"test/vm/sample":                {},
+	"test/programs":                 {},
 }
 
 // only lists outside modules that one package alone may import.
