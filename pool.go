@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -174,13 +175,20 @@ func (c *cell) release(s *container.Seat) error {
 		return s.Close()
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone {
+	keep := !c.gone && len(c.idle) < maxIdleSeats()
+	if keep {
+		c.idle = append(c.idle, s)
+	}
+	c.mu.Unlock()
+	if !keep {
 		return s.Close()
 	}
-	c.idle = append(c.idle, s)
 	return nil
 }
+
+// maxIdleSeats bounds the seats that wait for work, so that a burst of runs
+// does not leave processes, cgroups and descriptors for good.
+func maxIdleSeats() int { return max(8, 2*runtime.NumCPU()) }
 
 // close ends the cell, its processes, its seats' cgroups.
 func (c *cell) close() error {
