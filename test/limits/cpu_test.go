@@ -21,7 +21,7 @@ func TestLimitsCPUShare(t *testing.T) {
 	for _, way := range []string{"one", "many", "nice", "affinity"} {
 		t.Run(way, func(t *testing.T) {
 			plain := startSpinners(t)
-			res := l.run(isolate.Policy{CPUs: share, Wall: 3 * time.Second}, hostile(t, "spin.py", way))
+			res := l.run(isolate.Policy{CPUs: share, Wall: 2 * time.Second}, hostile(t, "spin.py", way))
 			possible := plain.stop(t)
 			ended(t, res, isolate.ReasonWall)
 			used := res.Usage.CPU.Seconds() / res.Usage.Wall.Seconds()

@@ -54,7 +54,8 @@ func TestLimitsZombies(t *testing.T) {
 	ended(t, res, isolate.ReasonExit)
 	says(t, res, fmt.Sprintf("%d started, 0 left, 3 descriptors", n))
 	within(t, 5*time.Second, func() error {
-		if open := openFiles(t); len(open) > before {
+		// another seat may have been made; one descriptor a zombie would be 1,000
+		if open := openFiles(t); len(open) > before+20 {
 			return fmt.Errorf("%d descriptors, %d before: %q", len(open), before, open)
 		}
 		return nil

@@ -44,9 +44,9 @@ func TestLimitsManyShortRuns(t *testing.T) {
 	if grown := residentMemory() - memory; grown > 4<<20 {
 		t.Errorf("our memory grew by %d KiB in %d runs", grown>>10, runs-settled)
 	}
-	// A spare more or less may be in the making.
-	if open := openFiles(t); len(open) > files+20 {
-		t.Errorf("%d descriptors are open, %d were before: %q", len(open), files, open)
+	// A few idle seats with five descriptors each, and a spare in the making.
+	if open := openFiles(t); len(open) > files+80 {
+		t.Errorf("%d descriptors are open, %d were before", len(open), files)
 	}
 }
 
