@@ -133,9 +133,10 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	maskProc(b, p)
 	// 5. the writable part: one tmpfs, so that one limit covers all of it
 	writable(b, p)
-	// 6. a private set of pseudo-terminals
+	// 6. a private set of pseudo-terminals, bounded: the kernel has 3072 for all
+	// devpts but the host's (kernel.pty.max less its reserve), for 64 sandboxes
 	if p.Terminals {
-		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=48")
 	}
 	// 7. loopback
 	loopbackUp(b)
