@@ -1,0 +1,5 @@
+// Package part is the second package.
+package part
+
+// Identity returns n.
+func Identity(n int) int { return n }
