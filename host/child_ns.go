@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childTimeout bounds a child of a child; the outer one's bound is longer or
-// ends both.
-const childTimeout = 3 * time.Second
+// childTimeout bounds a child of a child, which ends with its parent anyhow; it
+// is below the usual bound of that one, so that the parent can still answer.
+const childTimeout = 10 * time.Second
 
 // spots are directories over which a tmpfs can be mounted, in a mount
 // namespace that ends with the child. One of them exists everywhere.

@@ -192,6 +192,10 @@ func childless(t *testing.T) {
 
 func TestNothingIsLeft(t *testing.T) {
 	adopt(t)
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
 	short := ThisProcess()
 	short.Timeout = 3 * time.Millisecond // ends children half-way
 	for name, run := range map[string]func(){
@@ -209,7 +213,7 @@ func TestNothingIsLeft(t *testing.T) {
 			run() // once before, for descriptors that the runtime opens once
 			childless(t)
 			before := traced(t)
-			for range 3 {
+			for range rounds {
 				run()
 			}
 			childless(t)

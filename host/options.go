@@ -51,7 +51,8 @@ type Options struct {
 	// and nothing of it is checked.
 	Audit *Audit
 
-	// Timeout bounds each probing child. Zero means 5 s.
+	// Timeout bounds each probing child. Zero means 15 s,
+	// a hundred times what one takes, for machines with too much to do.
 	Timeout time.Duration
 	// Kernel answers what no file says. Nil means the running kernel; tests
 	// of states this machine is not in bring their own.
@@ -91,7 +92,7 @@ type Audit struct {
 const (
 	defaultRuntimeSpace = 16 << 20
 	defaultAuditSpace   = 64 << 20
-	defaultTimeout      = 5 * time.Second
+	defaultTimeout      = 15 * time.Second
 )
 
 // ThisProcess gives the Options of the running process: its user and its
