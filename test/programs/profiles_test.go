@@ -54,7 +54,7 @@ func tableText() string {
 
 // Names are those of subtests and of the document; every file is run.
 func TestTable(t *testing.T) {
-	names, files := []string{}, []string{"terminals.py"}
+	names, files := []string{}, []string{"hoarder.py"}
 	for _, p := range programs {
 		if slices.Contains(names, p.name) {
 			t.Errorf("two programs are named %s", p.name)

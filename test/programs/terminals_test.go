@@ -19,7 +19,7 @@ func TestTerminalsAreBounded(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Run(t.Context(), isolate.Policy{Wall: patience}, isolate.Cmd{
-			Args: python("terminals.py"), In: []isolate.Input{{Source: "testdata/terminals.py"}},
+			Args: python("hoarder.py"), In: []isolate.Input{{Source: "testdata/hoarder.py"}},
 			Stdin: wait, Stdout: says,
 		})
 		says.CloseWithError(io.ErrUnexpectedEOF)
