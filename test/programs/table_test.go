@@ -184,7 +184,7 @@ var programs = []program{
 		name: "expect", does: "expect talks to a program that wants a terminal",
 		needs: tools("expect"), file: "dialogue.exp", args: []string{"expect", "dialogue.exp"},
 		prints: "answered, code 4\n",
-		strict: &refusal{"could not create pty", noTerminals},
+		strict: &refusal{"The system has no more ptys", noTerminals},
 	},
 }
 
