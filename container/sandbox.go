@@ -139,7 +139,11 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.busy {
 		return nil, bug("seat is busy")
 	}
-	err := s.leaf.Set(cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}, s.ownProcesses())
+	lim := cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}
+	if life == Kept {
+		lim.OOM = cgroup.EndOne
+	}
+	err := s.leaf.Set(lim, s.ownProcesses())
 	if err == nil {
 		err = s.leaf.Reset()
 	}

@@ -108,7 +108,21 @@ type Limits struct {
 	Memory int64   // bytes
 	PIDs   int     // processes and threads
 	CPUs   float64 // processors; 0 is not limited
+	OOM    OOM
 }
+
+// OOM says what the kernel ends when the memory limit is met. On v1 it is
+// always one process.
+type OOM int
+
+// The answers to the memory limit.
+const (
+	// EndAll ends every process of the leaf at once (memory.oom.group), a
+	// sandbox's init included. It is the zero value.
+	EndAll OOM = iota
+	// EndOne ends one process, for a sandbox that is to live on.
+	EndOne
+)
 
 // Usage is what a leaf has used since Reset.
 type Usage struct {
@@ -241,7 +255,7 @@ func (l *Leaf) Set(lim Limits, extra int) error {
 
 func (l *Leaf) write(lim Limits, extra int) error {
 	if dir, v2 := l.on(Memory); dir != "" {
-		if err := setMemory(dir, v2, lim.Memory); err != nil {
+		if err := setMemory(dir, v2, lim); err != nil {
 			return err
 		}
 	}
@@ -256,8 +270,8 @@ func (l *Leaf) write(lim Limits, extra int) error {
 	return nil
 }
 
-func setMemory(dir string, v2 bool, bytes int64) error {
-	text := strconv.FormatInt(bytes, 10)
+func setMemory(dir string, v2 bool, lim Limits) error {
+	text := strconv.FormatInt(lim.Memory, 10)
 	if v2 {
 		if err := setChecked(dir, "memory.max", text); err != nil {
 			return err
@@ -266,7 +280,11 @@ func setMemory(dir string, v2 bool, bytes int64) error {
 		if err := write(dir, "memory.swap.max", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		return write(dir, "memory.oom.group", "1")
+		group := "1"
+		if lim.OOM == EndOne {
+			group = "0"
+		}
+		return setChecked(dir, "memory.oom.group", group)
 	}
 	// memsw must not be below memory: with a larger new limit it goes first
 	_ = write(dir, "memory.memsw.limit_in_bytes", text)
