@@ -132,8 +132,12 @@ var programs = []program{
 		prints: "city0 20\ncity1 35\n1 2 3 4 5\n3\nx.txt y.txt\n3\n25\n5\n3\n3\n1970\nin time\n1\n",
 	}, {
 		name: "archives", does: "tar, gzip and xz",
-		needs: tools("bash", "tar", "gzip", "xz"), file: "archive.sh", args: bash("archive.sh"),
-		prints: "750\n750\n4\n20000\n20000\n",
+		needs: tools("bash", "tar", "gzip", "xz"), file: "archive.sh", args: bash("archive.sh", "gzip", "xz"),
+		prints: "gzip 750 4\nxz 750 4\n20000\n20000\n",
+	}, {
+		name: "archives-more", does: "tar with bzip2 and zstd",
+		needs: tools("bash", "tar", "gzip", "xz", "bzip2", "zstd"), file: "archive.sh", args: bash("archive.sh", "bzip2", "zstd"),
+		prints: "bzip2 750 4\nzstd 750 4\n20000\n20000\n",
 	}, {
 		name: "git", does: "git init, add, commit, merge, gc, fsck, clone, log and diff",
 		needs: tools("bash", "git"), file: "git.sh", args: bash("git.sh"),
@@ -164,6 +168,7 @@ var programs = []program{
 		needs: tools("bash", "go"), file: "gomodule", args: bash("go.sh"),
 		policy: isolate.Policy{Memory: 1 << 30, Disk: 512 << 20},
 		prints: "go 42\n",
+		slow:   true,
 	}, {
 		name: "java", does: "javac and java with threads and a child process",
 		needs: tools("java", "javac"), file: "Main.java",
@@ -188,7 +193,7 @@ var programs = []program{
 	},
 }
 
-func python(file string) []string { return []string{"/usr/bin/python3", file} }
-func node(file string) []string   { return []string{"node", file} }
-func bash(file string) []string   { return []string{"bash", file} }
-func sh(line string) []string     { return []string{"sh", "-c", line} }
+func python(file string) []string  { return []string{"/usr/bin/python3", file} }
+func node(file string) []string    { return []string{"node", file} }
+func bash(args ...string) []string { return append([]string{"bash"}, args...) }
+func sh(line string) []string      { return []string{"sh", "-c", line} }

@@ -1,11 +1,11 @@
-# A82: archives made, compressed, listed and unpacked.
+# A82: archives made, compressed by the tools named, listed and unpacked; two compressors alone.
 set -eu
 mkdir -p tree/sub && seq 1 20000 >tree/sub/numbers && ln -s sub/numbers tree/link && chmod 750 tree/sub
-for z in gzip xz; do
-	tar --$z -cf t.$z tree
-	mkdir out.$z && tar -xf t.$z -C out.$z
-	diff -r tree out.$z/tree && stat -c '%a' out.$z/tree/sub
+for z in "$@"; do
+	tar "--$z" -cf "t.$z" tree
+	mkdir "out.$z" && tar -xf "t.$z" -C "out.$z"
+	diff -r tree "out.$z/tree"
+	echo "$z" "$(stat -c %a "out.$z/tree/sub")" "$(tar -tf "t.$z" | wc -l)"
 done
-tar -tzf t.gzip | wc -l
 gzip -k -9 tree/sub/numbers && zcat tree/sub/numbers.gz | tail -1
 xz -T2 -c tree/sub/numbers | xz -dc | wc -l
