@@ -3,6 +3,7 @@ package limits_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,23 @@ func TestLimitsKillIsNotOOM(t *testing.T) {
 			t.Errorf("%q ended by %s, signal %d, want %s, %d: %s", tt.script, res.Reason, res.Signal, tt.reason, tt.signal, describe(res))
 		}
 	}
+}
+
+// B84: a Java program that is told the limit by the flag that
+// docs/rough-edges.md names keeps to it, without an OOM surprise.
+func TestJavaHeap(t *testing.T) {
+	for _, tool := range []string{"java", "javac"} {
+		if _, err := os.Stat(filepath.Join("/usr/bin", tool)); err != nil {
+			t.Skipf("needs %s in /usr/bin: %v", tool, err)
+		}
+	}
+	l := newLab(t, isolate.Options{})
+	res := l.run(isolate.Policy{Memory: 256 * policy.MiB, Wall: patience}, isolate.Cmd{
+		Args: []string{"sh", "-c", "javac -J-XX:MaxRAM=256m -d /tmp Heap.java && exec java -XX:MaxRAM=256m -cp /tmp Heap 256"},
+		In:   []isolate.Input{{Source: filepath.Join("testdata", "Heap.java")}},
+	})
+	ended(t, res, isolate.ReasonExit)
+	says(t, res, "heap fits", "threads 1225", "file text", "child 0", "collected", "loopback t")
 }
 
 // freeMemory is what the host could still give to programs, in bytes.
