@@ -8,12 +8,27 @@ import (
 	"github.com/isolate-run/isolate/policy"
 )
 
+// Doctor probes by doing what this machine can enforce, in well under a second.
+// It leaves nothing behind.
+func Doctor(ctx context.Context) host.Report {
+	o := machine(DefaultDir())
+	o.Syscalls = plan.Syscalls()
+	return host.Probe(ctx, o)
+}
+
+// machine is what the checks look at: this process, which asks systemd for a
+// scope where it has no cgroup of its own.
+func machine(dir string) host.Options {
+	o := host.ThisProcess()
+	o.RuntimeDir = dir
+	o.Manager = host.ManagerAsked
+	return o
+}
+
 // preflight makes the cheap checks that every run needs. It returns what is
 // not in order, and a *plan.Refusal if nothing can run here.
 func preflight(ctx context.Context, dir string) ([]host.Check, error) {
-	o := host.ThisProcess()
-	o.RuntimeDir = dir
-	checks := host.Blocking(ctx, o)
+	checks := host.Blocking(ctx, machine(dir))
 	var bad []plan.Problem
 	for _, c := range checks {
 		if c.Refuses() && c.Blocking == host.BlockAlways {
@@ -48,10 +63,8 @@ func limitsProblem(checks []host.Check) plan.Problem {
 // explain replaces the error of a cell that could not be built by what is
 // missing on this machine, if that can be found by doing.
 func explain(ctx context.Context, dir string, err error) error {
-	o := host.ThisProcess()
-	o.RuntimeDir = dir
 	var bad []plan.Problem
-	for _, c := range host.Explain(ctx, o, err) {
+	for _, c := range host.Explain(ctx, machine(dir), err) {
 		if c.Refuses() && c.Blocking == host.BlockAlways {
 			bad = append(bad, problem(c))
 		}

@@ -337,3 +337,25 @@ func cause(err error) string {
 	}
 	return err.Error()
 }
+
+// Syscalls are the system calls that the profiles name, for a check of what the
+// linked libseccomp knows.
+func Syscalls() []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, p := range []policy.Profile{policy.ProfileDefault, policy.ProfileCompat, policy.ProfileStrict} {
+		s := seccompprofile.SurveyOf(p)
+		for _, list := range [][]seccompprofile.Entry{s.Allowed, s.Special} {
+			for _, e := range list {
+				for _, name := range e.Calls {
+					if !seen[name] {
+						seen[name] = true
+						out = append(out, name)
+					}
+				}
+			}
+		}
+	}
+	sort.Strings(out)
+	return out
+}

@@ -97,7 +97,14 @@ func below(at, root, path string) string {
 		return ""
 	}
 	if root != "/" {
-		path = strings.TrimPrefix(path, root)
+		rest, inside := strings.CutPrefix(path, root)
+		if !inside || rest != "" && rest[0] != '/' {
+			return "" // our cgroup is not below what is mounted here
+		}
+		path = rest
+	}
+	if strings.HasPrefix(path, "/..") {
+		return "" // outside of our cgroup namespace
 	}
 	return filepath.Join(at, path)
 }
@@ -143,11 +150,13 @@ func (t *Tree) make(dir string) (string, bool) {
 
 // openV2 finds a directory on the unified hierarchy whose children can have
 // limits: a cgroup that holds processes cannot give controllers to children.
-// Under a user's systemd that is a delegated unit. Elsewhere it is beside our
+// Under systemd that is a delegated unit. Elsewhere it is beside our
 // own cgroup, or below it after we have moved into a child ourselves.
 func (t *Tree) openV2(ctx context.Context, own, name string) {
-	if unix.Access("/run/systemd/system", unix.F_OK) == nil && os.Geteuid() != 0 && t.viaSystemd(ctx, name) {
-		return
+	if unix.Access("/run/systemd/system", unix.F_OK) == nil {
+		if t.viaSystemd(ctx, name) || os.Geteuid() != 0 {
+			return // what systemd has not delegated is its own, writable or not
+		}
 	}
 	if !t.beside(own, name) && own != unifiedRoot {
 		t.below(own, name, comeBack)

@@ -38,6 +38,16 @@ func TestParsePlace(t *testing.T) {
 			own:    "4:memory:/docker/abc/inner\n",
 			memory: "/sys/fs/cgroup/memory/inner",
 		},
+		{
+			name:   "a name that begins alike is not below",
+			mounts: "1 2 0:3 /podman /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+			own:    "4:memory:/podman-evil\n",
+		},
+		{
+			name:   "outside of the cgroup namespace",
+			mounts: "1 2 0:3 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+			own:    "4:memory:/../x\n",
+		},
 		{name: "nothing", own: "0::/\n"},
 		{name: "rubbish", mounts: "- - -\n\n1 2 - cgroup\n", own: "::\nx\n1:memory\n"},
 	} {

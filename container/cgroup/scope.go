@@ -112,7 +112,12 @@ const systemdTimeout = 5 * time.Second
 
 // userManager connects to the user manager: over the session bus or, where no
 // bus is installed, over the manager's own socket, which systemctl --user uses.
+//
+// Root talks to the system's own manager, over its private socket.
 func userManager(ctx context.Context) (*dbus.Conn, error) {
+	if os.Geteuid() == 0 {
+		return dial(ctx, "unix:path=/run/systemd/private")
+	}
 	runtime := os.Getenv("XDG_RUNTIME_DIR")
 	address := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
 	if runtime == "" && address == "" {

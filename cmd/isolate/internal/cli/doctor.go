@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/isolate-run/isolate"
-	"github.com/isolate-run/isolate/host"
 )
 
 // doctorCommand says what this machine can enforce.
@@ -15,9 +14,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor [--json]", Short: doctorShort, Long: doctorLong, DisableFlagsInUseLine: true}
 	asJSON := cmd.Flags().Bool("json", false, doctorJSON)
 	return a.plain(cmd, func() error {
-		o := host.ThisProcess()
-		o.RuntimeDir = isolate.DefaultDir()
-		r := host.Probe(cmd.Context(), o)
+		r := isolate.Doctor(cmd.Context())
 		a.code = r.Verdict().ExitCode()
 		if *asJSON {
 			e := json.NewEncoder(a.stdout)
