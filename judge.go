@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/container/cgroup"
 )
 
 // judge fills in how the run ended: from what we did (cause), from how the
-// program ended, and from what the kernel counted.
-func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStarted *container.NotStartedError) error {
+// program ended, and from what the kernel counted since met.
+func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStarted *container.NotStartedError, met cgroup.Usage) error {
 	exit := proc.Exit()
 	use, err := b.sandbox.Usage()
 	if err != nil {
@@ -34,7 +35,7 @@ func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStart
 	if cause != "" {
 		res.Reason = cause
 	}
-	b.attribute(res, cause)
+	b.attribute(res, cause, met)
 	res.Detail = b.detail(res)
 	return nil
 }
@@ -62,14 +63,14 @@ func ended(e container.Exit) (Reason, int, int) {
 
 // attribute names the limit behind a failure. A program that succeeds although
 // it met a limit keeps its success; the counters are in the usage.
-func (b *box) attribute(res *Result, cause Reason) {
+func (b *box) attribute(res *Result, cause Reason, met cgroup.Usage) {
 	failed := res.ExitCode != 0
 	switch {
 	case !failed || cause == ReasonCancelled || cause == ReasonOutput || cause == ReasonCPU:
-	case res.Usage.OOMKills > 0:
+	case res.Usage.OOMKills > met.OOMKills:
 		res.Reason = ReasonOOM
 	case res.Reason == ReasonPolicy || res.Reason == ReasonCPU:
-	case res.Usage.PIDsDenied > 0:
+	case res.Usage.PIDsDenied > met.PIDsDenied:
 		res.Reason = ReasonPIDs
 	case cause == "" && b.full():
 		res.Reason = ReasonDisk

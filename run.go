@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"sort"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/workspace"
 )
@@ -152,6 +154,13 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		term.start(proc.Master)
 	}
 	before, kills := b.blocked(), b.kills.Load()
+	var met cgroup.Usage // limits met before this run are not its reason
+	if with == amongOthers {
+		if met, err = b.sandbox.Usage(); err != nil {
+			proc.Abort()
+			return Result{}, fmt.Errorf("cannot read usage: %w", err)
+		}
+	}
 	began := time.Now()
 	var notStarted *container.NotStartedError
 	if err := proc.Go(); errors.As(err, &notStarted) {
@@ -161,7 +170,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		return Result{}, err
 	}
 	s.started(c.Stdin)
-	w := watch{box: b, proc: proc, with: with, over: over}
+	w := watch{box: b, proc: proc, with: with, over: over, met: met}
 	cause, err := w.until(ctx, began)
 	wall := time.Since(began)
 	if err != nil {
@@ -177,7 +186,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	}
 	res.Stdout, res.Stderr = s.wait()
 	res.Blocked = b.blocked().Since(before)
-	if err := b.judge(&res, proc, cause, notStarted); err != nil {
+	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
 		return Result{}, err
 	}
 	return res, nil

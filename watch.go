@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/container/cgroup"
 )
 
 // watch waits for the end of one program and enforces what the kernel does not
@@ -18,6 +19,7 @@ type watch struct {
 	proc *container.Process
 	with company
 	over <-chan struct{}
+	met  cgroup.Usage // what was counted before the program started
 }
 
 // Polling of counters: often near the start, where short limits are, then less.
@@ -82,7 +84,7 @@ func (w *watch) counters(limit time.Duration) (reason Reason, next time.Duration
 	if err != nil {
 		return "", 0, fmt.Errorf("cannot read memory kills: %w", err)
 	}
-	if kills > 0 {
+	if kills > w.met.OOMKills {
 		return ReasonOOM, 0, nil
 	}
 	return "", next, nil
