@@ -238,7 +238,7 @@ func describe(res isolate.Result) string {
 }
 
 func shortened(b []byte) string {
-	const most = 2000
+	const most = 500
 	if len(b) <= most {
 		return string(b)
 	}

@@ -56,8 +56,6 @@ func TestLimitsNoGoroutineIsLeft(t *testing.T) {
 	l.close() // this one is not looked at
 	before := goleak.IgnoreCurrent()
 	l = newLab(t, isolate.Options{})
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
 	for _, c := range []isolate.Cmd{
 		{Args: []string{"true"}},
 		{Args: []string{"no-such-program"}},
@@ -70,6 +68,8 @@ func TestLimitsNoGoroutineIsLeft(t *testing.T) {
 	} {
 		l.run(isolate.Policy{}, c)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
 	if res, err := l.Run(ctx, isolate.Policy{}, isolate.Cmd{Args: []string{"sleep", "30"}}); err != nil || res.Reason != isolate.ReasonCancelled {
 		t.Errorf("ended by %s, %v", res.Reason, err)
 	}

@@ -9,6 +9,8 @@ sys.stdout.flush()
 if way == "wall":
     time.sleep(600)
 if way == "oom":
-    kept = bytearray(b"x" * (1 << 30))
+    kept = []
+    while True:
+        kept.append(bytearray(b"x" * (1 << 20)))
 open("/tmp/token", "x").write(token)
 print(token, file=sys.stderr)
