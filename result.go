@@ -71,6 +71,8 @@ type Stream struct {
 	// were over the limit and thrown away.
 	Total   int64 `json:"total"`
 	Dropped int64 `json:"dropped"`
+	// Unwritten is how many bytes the caller's writer did not take.
+	Unwritten int64 `json:"unwritten,omitempty"`
 }
 
 // Usage is what the whole process tree used.

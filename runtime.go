@@ -55,6 +55,9 @@ type cachedPlan struct {
 // makes the run-time directory and removes what dead processes left there.
 // The error of a machine that cannot give the guarantees is a *plan.Refusal.
 func Open(ctx context.Context, o Options) (*Runtime, error) {
+	if !container.Entered() {
+		return nil, errors.New("cannot open runtime: isolate.Init() was not called; call it as the first statement of main, and of TestMain")
+	}
 	if o.MaxSandboxes == 0 {
 		o.MaxSandboxes = defaultMaxSandboxes
 	}

@@ -24,10 +24,12 @@ type capped struct {
 	// alarm is a limit that is told but drops nothing; 0 means none.
 	alarm int64
 
-	total   int64
-	passed  int64 // bytes of the first half so far
-	failed  bool  // to has failed
-	overrun bool
+	total  int64
+	passed int64 // bytes of the first half so far
+	failed bool  // to has failed
+	// unwritten is what to did not take.
+	unwritten int64
+	overrun   bool
 }
 
 func newCapped(to io.Writer, limit int64, over func()) *capped {
@@ -73,12 +75,12 @@ func (c *capped) emit(p []byte) {
 		return
 	}
 	if c.failed {
-		c.tail.lost += int64(len(p))
+		c.unwritten += int64(len(p))
 		return
 	}
 	if _, err := c.to.Write(p); err != nil {
 		c.failed = true
-		c.tail.lost += int64(len(p))
+		c.unwritten += int64(len(p))
 	}
 }
 
@@ -90,7 +92,7 @@ func (c *capped) finish() Stream {
 	if rest := c.tail.bytes(); len(rest) > 0 { // no empty writes: to some writers they mean the end
 		c.emit(rest)
 	}
-	return Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost}
+	return Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost, Unwritten: c.unwritten}
 }
 
 // ring keeps the last limit bytes. Its memory grows with what comes.

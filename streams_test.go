@@ -69,13 +69,13 @@ func TestCappedTellsOnce(t *testing.T) {
 }
 
 // A writer that fails ends the copying, not the draining: what it did not take
-// is counted.
+// is counted, and is not said to have been over the limit.
 func TestCappedFailingWriter(t *testing.T) {
 	c := newCapped(failing{}, 100, nil)
 	c.write([]byte("abc"))
 	c.write([]byte("def"))
-	if s := c.finish(); s.Total != 6 || s.Dropped != 6 {
-		t.Errorf("dropped %d of %d, want all of 6", s.Dropped, s.Total)
+	if s := c.finish(); s.Total != 6 || s.Unwritten != 6 || s.Dropped != 0 {
+		t.Errorf("%d of %d unwritten, %d dropped; want all of 6 unwritten", s.Unwritten, s.Total, s.Dropped)
 	}
 }
 

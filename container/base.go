@@ -75,16 +75,22 @@ func DefaultDir(xdgRuntimeDir string, euid int) string {
 // Open prepares a base in the run-time directory dir and first removes what
 // dead processes left there.
 func Open(ctx context.Context, dir string) (*Base, error) {
-	if err := ownDir(dir); err != nil {
-		return nil, err
-	}
-	clean(dir)
 	var random [6]byte
 	_, _ = rand.Read(random[:])
 	b := &Base{id: idPrefix + hex.EncodeToString(random[:])}
 	b.dir = filepath.Join(dir, b.id)
 	var err error
-	if b.lock, err = makeLocked(dir, b.dir); err != nil {
+	for range 100 {
+		if err = ownDir(dir); err != nil {
+			return nil, err
+		}
+		clean(dir)
+		// somebody who closes may take the empty directory away in between
+		if b.lock, err = makeLocked(dir, b.dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	// written before the cgroups exist: whoever cleans up after us must know
@@ -307,5 +313,7 @@ func (b *Base) Close() error {
 	}
 	b.lock.Close()
 	b.lock = nil
+	// the last one out takes the run-time directory along, if it is empty
+	_ = unix.Rmdir(filepath.Dir(b.dir))
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/opencontainers/runc/libcontainer"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // the C half of a cell's first steps
@@ -27,6 +28,7 @@ const initArg = "init"
 // Init is the re-exec door. In a process that libcontainer started it does
 // not return.
 func Init() {
+	entered.Store(true)
 	if len(os.Args) == 2 && os.Args[1] == initArg && os.Getenv("_LIBCONTAINER_INITPIPE") != "" {
 		runtime.LockOSThread()
 		libcontainer.Init()
@@ -41,6 +43,13 @@ func Init() {
 	// libcontainer warns about cgroups that it is told not to use
 	logrus.SetLevel(logrus.ErrorLevel)
 }
+
+// entered is whether Init was called.
+var entered atomic.Bool
+
+// Entered tells whether Init was called. Without it a cell would be built by a
+// program that starts over from its main.
+func Entered() bool { return entered.Load() }
 
 // ErrClosed is returned for what is closed already.
 var ErrClosed = errors.New("closed")

@@ -151,7 +151,7 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	// 10. the limits of each process, and the filter last: the init lives
 	// under them as its programs do
 	for _, l := range p.Rlimits {
-		if l.Resource != unix.RLIMIT_CPU { // counts the init's own time
+		if !perProgram(l) {
 			setRlimit(b, l)
 		}
 	}
@@ -187,13 +187,17 @@ func maskProc(b *keeper.Builder, p plan.Plan) {
 	mount(b, "make /proc/sys read-only", "none", "/proc/sys", "none", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|noDev|unix.MS_NOEXEC, "")
 }
 
+// ownInodeCount is what the parts themselves take: the root of the tmpfs and
+// four directories.
+const ownInodeCount = 5
+
 // writable mounts one tmpfs and shows parts of it at the writable places. The
 // part that is the workspace covers the mount point last, so that the others
 // are not seen below it.
 func writable(b *keeper.Builder, p plan.Plan) {
 	const at = "/workspace"
 	mount(b, "mount tmpfs on "+at, "tmpfs", at, "tmpfs", noDev,
-		fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", p.Disk, p.Inodes))
+		fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", p.Disk, p.Inodes+ownInodeCount))
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
 	parts := []struct {
 		name, target string
@@ -227,6 +231,12 @@ func dropCapabilities(b *keeper.Builder) {
 	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
 	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(make([]byte, 24)))
 	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+}
+
+// perProgram tells which limits a program gets that its init does not have: one
+// counts the init's own time, the other would hinder the init in its work.
+func perProgram(l plan.Rlimit) bool {
+	return l.Resource == unix.RLIMIT_CPU || l.Resource == unix.RLIMIT_NOFILE
 }
 
 func setRlimit(b *keeper.Builder, l plan.Rlimit) {
@@ -281,11 +291,6 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
 	// 3. what is this process's own
 	b.WriteFile("/proc/self/oom_score_adj", "1000")
-	for _, l := range p.Rlimits {
-		if l.Resource == unix.RLIMIT_CPU {
-			setRlimit(b, l)
-		}
-	}
 	if len(prog.cpus) > 0 {
 		mask := make([]byte, 128)
 		for _, c := range prog.cpus {
@@ -295,6 +300,11 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 	}
 	b.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, keeper.Int(2), keeper.Data(make([]byte, 8)), null, keeper.Int(8))
 	b.Call("enter "+strconv.Quote(prog.dir), unix.SYS_CHDIR, keeper.Str(prog.dir))
+	for _, l := range p.Rlimits {
+		if perProgram(l) {
+			setRlimit(b, l)
+		}
+	}
 	// 4. the supervisor checks us from outside, then lets us go
 	b.Send("report the program", sock, keeper.Int(-1))
 	b.Wait(sock)

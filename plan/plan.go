@@ -111,11 +111,15 @@ func rlimits(p policy.Policy, weak bool) []Rlimit {
 	}
 	if p.CPUTime > 0 {
 		// a backstop only: it counts one process, in whole seconds
-		s := uint64(p.CPUTime/time.Second) + 2
+		s := uint64((p.CPUTime + time.Second - 1) / time.Second)
+		if !weak {
+			s += 2 // the cgroup's count decides
+		}
 		l = append(l, Rlimit{"cpu", unix.RLIMIT_CPU, s, s + 1})
 	}
 	if weak {
-		l = append(l, Rlimit{"address space", unix.RLIMIT_AS, uint64(p.Memory), uint64(p.Memory)})
+		// not the address space: run times reserve far more than they use
+		l = append(l, Rlimit{"data", unix.RLIMIT_DATA, uint64(p.Memory), uint64(p.Memory)})
 	}
 	return l
 }

@@ -107,7 +107,6 @@ func (r *resolver) limits() {
 	}{
 		{"memory", f.Memory, true},
 		{"pids", f.PIDs, true},
-		{"cpu", f.CPU, p.CPUs > 0},
 		{"cpuacct", f.CPUTime, p.CPUTime > 0},
 	} {
 		if c.need && c.have == No {
@@ -118,6 +117,9 @@ func (r *resolver) limits() {
 		by = "rlimits"
 		x := f.LimitsProblem
 		r.weaken(policy.WeakLimits, x.What, "no usable controller "+strings.Join(missing, ", ")+": "+x.Rule, x.Remedy)
+	}
+	if p.CPUs > 0 && f.CPU == No {
+		r.refuse(fmt.Sprintf("cannot limit processors to %g", p.CPUs), "no usable cpu controller", "leave --cpus out, or see isolate doctor")
 	}
 	r.plan.Limits = Limits{
 		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,

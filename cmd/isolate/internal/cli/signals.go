@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // interrupts turns the signals that ask a command to stop into the end of a
@@ -25,7 +26,12 @@ type interrupts struct {
 
 	mu    sync.Mutex
 	first syscall.Signal
+	at    time.Time // of the first
 }
+
+// sameSignal is how long the same signal again is taken for the first: timeout
+// and terminals send one to the process and to its group.
+const sameSignal = 200 * time.Millisecond
 
 // watchSignals starts watching. The caller calls stop.
 //
@@ -66,14 +72,15 @@ func (i *interrupts) watch() {
 	}
 }
 
-// note ends the context at the first signal and says whether it was that.
+// note ends the context at the first signal and says whether it was that, or
+// the same sent to us twice.
 func (i *interrupts) note(s syscall.Signal) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.first != 0 {
-		return false
+		return s == i.first && time.Since(i.at) < sameSignal
 	}
-	i.first = s
+	i.first, i.at = s, time.Now()
 	i.cancel(errSignal)
 	return true
 }

@@ -374,7 +374,7 @@ func ending(res isolate.Result, p policy.Policy, r request) string {
 
 func notStarted(why, program string) string {
 	if why == "not-found" {
-		return fmt.Sprintf("cannot run %q: there is no such program inside; --in copies files to /workspace, --ro shows host files", program)
+		return fmt.Sprintf("cannot run %q: there is no such program inside, or its interpreter is missing; --in copies files to /workspace, --ro shows host files", program)
 	}
 	return fmt.Sprintf("cannot run %q: it is not executable inside", program)
 }
