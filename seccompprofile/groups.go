@@ -48,8 +48,8 @@ var groups = []group{{
 }, {
 	name:   "memory",
 	why:    "the program's own address space, counted by the memory controller",
-	strict: `mmap munmap mprotect mremap madvise brk msync membarrier`,
-	standard: `mincore mlock mlock2 munlock pkey_alloc pkey_free pkey_mprotect memfd_create
+	strict: `munmap mprotect mremap madvise brk msync membarrier`,
+	standard: `mincore mlock mlock2 munlock pkey_alloc pkey_free pkey_mprotect
 		mseal`,
 	compat: `mlockall munlockall map_shadow_stack`,
 }, {
@@ -68,12 +68,12 @@ var groups = []group{{
 	strict: `fork vfork getpgrp arch_prctl`,
 }, {
 	name:   "scheduling",
-	why:    "reading, the own affinity, and a lower priority; setting a policy is refused (specials)",
+	why:    "reading; setting a policy is refused, and the init is out of reach (specials)",
 	strict: `sched_yield sched_getaffinity`,
-	standard: `sched_setaffinity getpriority setpriority getcpu sched_getattr sched_getparam
+	standard: `getpriority getcpu sched_getattr sched_getparam
 		sched_getscheduler sched_get_priority_max sched_get_priority_min
 		sched_rr_get_interval`,
-	compat: `ioprio_get ioprio_set`,
+	compat: `ioprio_get`,
 }, {
 	name: "identity",
 	why:  "reading; changing succeeds only to an id the program has already",

@@ -87,17 +87,47 @@ func processSpecials() []special {
 		rules:     each(0, 0, 0x8, 0x20000, 0xffffffff),
 		otherwise: errno(unix.EPERM),
 	}, {
-		calls:     "prlimit64",
-		why:       "all limits but the core size, whose value 1 keeps the host's core handler away (core(5))",
-		in:        notStrict,
-		rules:     append(readCoreLimit(), each(1, limits...)...),
-		otherwise: errno(unix.EPERM),
-	}, {
-		calls:     "prlimit64",
-		why:       "as in the other profiles, and only for the caller itself",
-		in:        onlyStrict,
+		calls: "prlimit64",
+		why: `all limits but the core size, whose value 1 keeps the host's core handler away (core(5));
+		only of the caller itself: the sandbox's init has the same user`,
 		rules:     ofSelf(append(readCoreLimit(), each(1, limits...)...)),
 		otherwise: errno(unix.EPERM),
+	}, {
+		calls: "sched_setaffinity",
+		why: `of any process but the init: bound to a busy processor, or last in line, the init could
+		not end the others when the time is up`,
+		in:        notStrict,
+		rules:     []rule{notOfInit(0)},
+		otherwise: pass,
+	}, {
+		calls: "setpriority",
+		why:   "as sched_setaffinity; the init is also among \"all of the user\"",
+		in:    notStrict,
+		rules: []rule{
+			{[]cond{isInt(0, prioUser)}, errno(unix.EPERM)},
+			notOfInit(1),
+		},
+		otherwise: pass,
+	}, {
+		calls: "ioprio_set",
+		why:   "as setpriority",
+		in:    onlyCompat,
+		rules: []rule{
+			{[]cond{isInt(0, ioprioUser)}, errno(unix.EPERM)},
+			notOfInit(1),
+		},
+		otherwise: pass,
+	}, {
+		calls:     "mmap",
+		why:       "no huge pages from the host's pool, which no memory limit covers",
+		rules:     []rule{{[]cond{bits(3, unix.MAP_HUGETLB, unix.MAP_HUGETLB)}, errno(unix.ENOMEM)}},
+		otherwise: pass,
+	}, {
+		calls:     "memfd_create",
+		why:       "as mmap",
+		in:        notStrict,
+		rules:     []rule{{[]cond{bits(1, unix.MFD_HUGETLB, unix.MFD_HUGETLB)}, errno(unix.ENOMEM)}},
+		otherwise: pass,
 	}, {
 		calls:     "setrlimit",
 		why:       "all limits but the core size",
@@ -105,6 +135,17 @@ func processSpecials() []special {
 		otherwise: errno(unix.EPERM),
 	}}
 }
+
+// prioUser and ioprioUser are "all processes of a user" of setpriority and
+// ioprio_set (linux/resource.h, linux/ioprio.h).
+const (
+	prioUser   = 2
+	ioprioUser = 3
+)
+
+// notOfInit refuses a call on process 1: its programs run as the same user as
+// the sandbox's init, so only the filter keeps them off.
+func notOfInit(arg uint) rule { return rule{[]cond{isInt(arg, 1)}, errno(unix.EPERM)} }
 
 // limits are all resources of setrlimit but RLIMIT_CORE. They are listed, not
 // written as "is not RLIMIT_CORE": that would be true for RLIMIT_CORE with
