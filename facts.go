@@ -19,6 +19,7 @@ func gatherFacts(base *container.Base, stateDir string, checks []host.Check) pla
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
 		CPUs:           runtime.NumCPU(),
+		HardFiles:      hardFiles(),
 		LimitsBy:       base.Cgroup.By(),
 		Memory:         plan.Have(base.Cgroup.Has(cgroup.Memory)),
 		PIDs:           plan.Have(base.Cgroup.Has(cgroup.PIDs)),
@@ -31,6 +32,14 @@ func gatherFacts(base *container.Base, stateDir string, checks []host.Check) pla
 	}
 	f.MaskedFiles, f.MaskedDirs = plan.ProcMasks("/proc")
 	return f
+}
+
+func hardFiles() uint64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return l.Max
 }
 
 // notification probes seccomp user notification by asking for it with a filter

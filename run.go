@@ -142,7 +142,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 
 // execute prepares, checks, starts and watches the program.
 func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
-	proc, err := b.sandbox.Prepare(prog)
+	proc, err := b.sandbox.Prepare(b.patience(ctx), prog)
 	if err != nil {
 		return Result{}, err
 	}
@@ -190,6 +190,16 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		return Result{}, err
 	}
 	return res, nil
+}
+
+// patience is when the start of a program has taken too long: at its wall-clock
+// limit, or when the caller's context ends.
+func (b *box) patience(ctx context.Context) time.Time {
+	limit := time.Now().Add(b.plan.Limits.Wall)
+	if d, ok := ctx.Deadline(); ok && d.Before(limit) {
+		return d
+	}
+	return limit
 }
 
 // cpus are the processors a run with a fractional share sees, so that pools

@@ -115,10 +115,23 @@ func (w *watch) end(grace time.Duration) error {
 	}
 	t := time.NewTimer(killWait)
 	defer t.Stop()
-	select {
-	case <-w.proc.Done():
-		return nil
-	case <-t.C:
-		return fmt.Errorf("cannot end program: still there %s after SIGKILL", killWait)
+	again := time.NewTicker(killAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-w.proc.Done():
+			return nil
+		case <-again.C:
+			if w.with == alone {
+				if err := w.box.sandbox.Kill(); err != nil {
+					return err
+				}
+			}
+		case <-t.C:
+			return fmt.Errorf("cannot end program: still there %s after SIGKILL", killWait)
+		}
 	}
 }
+
+// killAgain is how often a sandbox is killed until it is gone.
+const killAgain = 20 * time.Millisecond

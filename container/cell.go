@@ -232,7 +232,12 @@ func converse(s sock, stage string, tape keeper.Tape, msg []byte, fds ...int) (r
 }
 
 func answer(s sock, stage string, tape keeper.Tape) (reply, error) {
-	s.setDeadline(time.Now().Add(farSideTimeout))
+	return answerBy(time.Now().Add(farSideTimeout), s, stage, tape)
+}
+
+// answerBy is answer with a deadline of the caller's.
+func answerBy(deadline time.Time, s sock, stage string, tape keeper.Tape) (reply, error) {
+	s.setDeadline(deadline)
 	r, err := s.recv()
 	s.setDeadline(time.Time{})
 	if err != nil {

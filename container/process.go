@@ -58,6 +58,9 @@ type Process struct {
 	// Master is the host's side of the terminal; nil without one.
 	Master *os.File
 
+	deadline  time.Time // for all steps up to execve
+	forkErrno unix.Errno
+
 	once sync.Once
 	exit Exit
 	done chan struct{}
@@ -75,7 +78,13 @@ func (e *NotStartedError) Error() string {
 
 // Prepare makes a process that has done everything but execve: its descriptors,
 // limits and filter are in place, and it waits.
-func (b *Sandbox) Prepare(p Program) (*Process, error) {
+//
+// The deadline is for the caller's patience: what runs in a kept sandbox
+// already can hold a new process up.
+func (b *Sandbox) Prepare(deadline time.Time, p Program) (*Process, error) {
+	if latest := time.Now().Add(farSideTimeout); latest.Before(deadline) {
+		deadline = latest
+	}
 	id := b.nextRun.Add(1)
 	prog := program{args: p.Args, paths: candidates(p.Args[0], p.Path), env: p.Env, dir: p.Dir, cpus: p.CPUs, noStdin: p.Stdin == nil}
 	if p.Terminal != nil {
@@ -117,6 +126,7 @@ func (b *Sandbox) Prepare(p Program) (*Process, error) {
 		return nil, err
 	}
 	theirs.Close()
+	proc.deadline = deadline
 	if err := proc.greet(p.Terminal != nil); err != nil {
 		proc.abandon()
 		return nil, err
@@ -127,13 +137,13 @@ func (b *Sandbox) Prepare(p Program) (*Process, error) {
 // greet takes what the process sends before it waits.
 func (p *Process) greet(terminal bool) error {
 	if terminal {
-		r, err := answer(p.sock, "program", p.tape)
+		r, err := answerBy(p.deadline, p.sock, "program", p.tape)
 		if err != nil {
 			return p.startError(err)
 		}
 		p.Master = r.fd
 	}
-	r, err := answer(p.sock, "program", p.tape)
+	r, err := answerBy(p.deadline, p.sock, "program", p.tape)
 	if err != nil {
 		return p.startError(err)
 	}
@@ -148,6 +158,9 @@ func (p *Process) startError(err error) error {
 	if errors.Is(err, os.ErrClosed) {
 		select {
 		case <-p.done:
+			if p.forkErrno != 0 {
+				return &keeper.StageError{Stage: "program", Step: "fork", Errno: p.forkErrno}
+			}
 			if p.exit.Lost {
 				return fmt.Errorf("cannot start program: the sandbox has ended")
 			}
@@ -163,7 +176,7 @@ func (p *Process) Go() error {
 	if err := p.sock.send([]byte{1}); err != nil {
 		return fmt.Errorf("cannot start program: %w", err)
 	}
-	p.sock.setDeadline(time.Now().Add(farSideTimeout))
+	p.sock.setDeadline(p.deadline)
 	r, err := p.sock.recv()
 	_ = p.sock.close()
 	switch {
@@ -183,6 +196,8 @@ func (p *Process) Go() error {
 // it exit if it is there.
 func (p *Process) abandon() {
 	_ = p.sock.close()
+	// it may be stopped, and would never see that
+	_ = p.Signal(unix.SIGKILL)
 	if p.Master != nil {
 		p.Master.Close()
 	}
@@ -217,6 +232,15 @@ func (p *Process) finished(r keeper.Report) {
 		} else {
 			p.exit = Exit{Lost: true}
 		}
+		close(p.done)
+	})
+}
+
+// notForked is the init's answer when it could not fork.
+func (p *Process) notForked(errno unix.Errno) {
+	p.once.Do(func() {
+		p.forkErrno = errno
+		p.exit = Exit{Lost: true}
 		close(p.done)
 	})
 }

@@ -244,7 +244,11 @@ func (b *Sandbox) listen() {
 		p := b.runs[uint64(r.A)]
 		delete(b.runs, uint64(r.A))
 		b.mu.Unlock()
-		if p != nil {
+		switch {
+		case p == nil:
+		case r.Kind == keeper.RepFail:
+			p.notForked(unix.Errno(r.B))
+		default:
 			p.finished(r.Report)
 		}
 	}
@@ -268,21 +272,37 @@ func (b *Sandbox) Kill() error {
 	if err != nil && err != unix.ESRCH {
 		return fmt.Errorf("cannot kill sandbox: %w", err)
 	}
+	if err == nil {
+		// The init ends the others when it gets a processor. They may keep
+		// it from that, so they are ended directly, too.
+		b.seat.leaf.Kill(b.seat.pid)
+	}
 	return nil
 }
 
-// Gone waits until the init is dead, which the kernel reports only after
+// killAgain is how often the killing is repeated: a fork that was under way
+// escapes one round.
+const killAgain = 20 * time.Millisecond
+
+// Gone kills until the init is dead, which the kernel reports only after
 // every other process of its namespace is.
 func (b *Sandbox) Gone(wait time.Duration) error {
 	deadline := time.Now().Add(wait)
 	for {
-		ms := max(0, int(time.Until(deadline).Milliseconds()))
+		left := time.Until(deadline)
+		ms := max(0, int(min(left, killAgain).Milliseconds()))
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}, ms)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("cannot wait for sandbox: %w", err)
+		}
+		if n == 0 && left > 0 {
+			if err := b.Kill(); err != nil {
+				return err
+			}
+			continue
 		}
 		if n == 0 {
 			return fmt.Errorf("cannot end sandbox: its processes are still there after %s", wait)

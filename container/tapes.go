@@ -51,6 +51,11 @@ func cellTape(v rootfs.View) (keeper.Tape, error) {
 	// which a Go program may do at any time
 	b.Call("drop the parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), null)
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
+	// descriptors on their way count per user, against the limit of who sends:
+	// ours is to be above that of any program
+	if hard := hardFiles(); hard > 0 {
+		setRlimit(b, plan.Rlimit{Name: "open files", Resource: unix.RLIMIT_NOFILE, Soft: hard, Hard: hard})
+	}
 	// 2. what was mounted is what was judged: a path may have been exchanged
 	for _, stage := range v.Stages {
 		if stage.Inode == (rootfs.Inode{}) {
@@ -231,6 +236,15 @@ func dropCapabilities(b *keeper.Builder) {
 	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
 	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(make([]byte, 24)))
 	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+}
+
+// hardFiles is this process's own hard limit of open files.
+func hardFiles() uint64 {
+	var l unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return l.Max
 }
 
 // perProgram tells which limits a program gets that its init does not have: one

@@ -99,7 +99,9 @@ func rlimits(p policy.Policy, weak bool) []Rlimit {
 	}
 	l := []Rlimit{
 		{"core", unix.RLIMIT_CORE, 1, 1},
-		{"open files", unix.RLIMIT_NOFILE, files, max(files, 4096)},
+		// hard as soft: with more, a program could use up the descriptors in
+		// flight that all sandboxes of a user share
+		{"open files", unix.RLIMIT_NOFILE, files, files},
 		{"processes", unix.RLIMIT_NPROC, processes, processes},
 		{"file size", unix.RLIMIT_FSIZE, uint64(p.Disk), uint64(p.Disk)},
 		{"stack", unix.RLIMIT_STACK, 8 << 20, 64 << 20},

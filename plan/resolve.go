@@ -23,6 +23,8 @@ type Facts struct {
 	EUID, EGID int
 	// CPUs is the number of processors the caller may use.
 	CPUs int
+	// HardFiles is the caller's hard limit of open files; 0 is not known.
+	HardFiles uint64
 	// LimitsBy is what can enforce limits ("cgroup2", "cgroup1", "hybrid"),
 	// "" if nothing can. Memory, PIDs, CPU and CPUTime say which it has.
 	LimitsBy                   string
@@ -120,6 +122,10 @@ func (r *resolver) limits() {
 	}
 	if p.CPUs > 0 && f.CPU == No {
 		r.refuse(fmt.Sprintf("cannot limit processors to %g", p.CPUs), "no usable cpu controller", "leave --cpus out, or see isolate doctor")
+	}
+	if f.HardFiles > 0 && uint64(p.Files) > f.HardFiles {
+		r.refuse(fmt.Sprintf("cannot allow %d open files", p.Files), fmt.Sprintf("the hard limit of this process is %d", f.HardFiles),
+			fmt.Sprintf("give --files %d or less, or raise the limit (ulimit -Hn)", f.HardFiles))
 	}
 	r.plan.Limits = Limits{
 		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,

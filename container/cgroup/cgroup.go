@@ -286,6 +286,10 @@ func setMemory(dir string, v2 bool, lim Limits) error {
 		}
 		return setChecked(dir, "memory.oom.group", group)
 	}
+	// socket buffers are counted apart from the rest
+	if err := write(dir, "memory.kmem.tcp.limit_in_bytes", text); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	// memsw must not be below memory: with a larger new limit it goes first
 	_ = write(dir, "memory.memsw.limit_in_bytes", text)
 	if err := setChecked(dir, "memory.limit_in_bytes", text); err != nil {
@@ -350,6 +354,48 @@ func write(dir, file, text string) error {
 func read(dir, file string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	return strings.TrimSpace(string(b)), err
+}
+
+// Kill sends SIGKILL to every process of the leaf but one. It does not wait, and
+// what is just being forked may escape it: the caller does it again until the
+// leaf is empty.
+func (l *Leaf) Kill(except int) {
+	if l.tree == nil || l.name == "" {
+		return
+	}
+	dir := filepath.Join(l.tree.dirs()[0], l.name)
+	if l.FD != nil && write(dir, "cgroup.kill", "1") == nil { // Linux 5.14
+		return
+	}
+	// A number may be given to another process at any time: what is signalled
+	// is a handle, opened before the number was seen in the leaf once more.
+	handles := map[int]int{}
+	for _, pid := range l.procs(dir) {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil && pid != except {
+			handles[pid] = fd
+		} else if err == nil {
+			unix.Close(fd)
+		}
+	}
+	for _, pid := range l.procs(dir) {
+		if fd, ok := handles[pid]; ok {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+	}
+	for _, fd := range handles {
+		unix.Close(fd)
+	}
+}
+
+func (l *Leaf) procs(dir string) []int {
+	text, _ := read(dir, "cgroup.procs")
+	var pids []int
+	for _, f := range strings.Fields(text) {
+		if pid, err := strconv.Atoi(f); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // Remove removes the leaf; it waits up to the given time for the last process

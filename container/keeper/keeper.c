@@ -30,6 +30,7 @@
 #define NR_kill 62
 #define NR_close 3
 #define NR_mmap 9
+#define NR_munmap 11
 #define NR_rt_sigaction 13
 #define NR_rt_sigprocmask 14
 #define NR_prctl 157
@@ -66,6 +67,7 @@ __asm__(".pushsection isolate_keeper,\"ax\",@progbits\n"
 #define NR_kill 129
 #define NR_close 57
 #define NR_mmap 222
+#define NR_munmap 215
 #define NR_rt_sigaction 134
 #define NR_rt_sigprocmask 135
 #define NR_prctl 167
@@ -102,7 +104,7 @@ __asm__(".pushsection isolate_keeper,\"ax\",@progbits\n"
 
 #define sys(nr, a, b, c, d) sys6(nr, (u64)(a), (u64)(b), (u64)(c), (u64)(d), 0, 0)
 
-enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EACCES = 13, ENOTDIR = 20, ENOSYS = 38,
+enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EACCES = 13, ENOTDIR = 20, EPIPE = 32, ENOSYS = 38,
        SIGKILL = 9, SIGCHLD = 17, WNOHANG = 1, SOL_SOCKET = 1, SCM_RIGHTS = 1,
        MSG_NOSIGNAL = 0x4000, MSG_CMSG_CLOEXEC = 0x40000000,
        PR_SET_DUMPABLE = 4, PR_SET_PDEATHSIG = 1, CONTROL_FD = 3, SELF_FD = 4 };
@@ -122,6 +124,7 @@ struct machine {
 	s32 fds[MAX_FDS];  /* descriptors that came with it */
 	s32 nfds;
 	s32 report;        /* socket for failures of a tape */
+	u64 big;           /* bytes of a mapping that m is in; 0 if m is in buf */
 	u64 regs[MAX_REGS];
 };
 
@@ -138,8 +141,7 @@ FAR void far_close_all(struct machine *k)
 	k->nfds = 0;
 }
 
-/* far_send sends a report; fd < 0 sends none. An error means that the
- * supervisor is gone, which the next receive notices. */
+/* far_send sends a report; fd < 0 sends none. */
 FAR void far_send(s32 sock, struct rep *r, s32 fd)
 {
 	struct iovec iov;
@@ -163,8 +165,14 @@ FAR void far_send(s32 sock, struct rep *r, s32 fd)
 		h.control = &c;
 		h.controllen = sizeof c;
 	}
-	while (sys(NR_sendmsg, sock, &h, MSG_NOSIGNAL, 0) == -EINTR)
-		;
+	s64 n;
+	do
+		n = sys(NR_sendmsg, sock, &h, MSG_NOSIGNAL, 0);
+	while (n == -EINTR);
+	/* Without its answer the supervisor would wait; our end tells it more.
+	 * EPIPE is the supervisor's own end, which the next receive notices. */
+	if (n < 0 && n != -EPIPE)
+		far_exit(5);
 }
 
 FAR void far_answer(s32 sock, u32 kind, s64 a, s64 b, s32 fd)
@@ -187,6 +195,9 @@ FAR s32 far_recv(struct machine *k, s32 sock)
 	struct msghdr h;
 	struct cmsg c;
 	s64 n;
+	if (k->big)
+		sys(NR_munmap, k->m, k->big, 0, 0);
+	k->big = 0;
 	iov.base = k->buf;
 	iov.len = MSG_CAP;
 	h.name = 0;
@@ -209,7 +220,8 @@ FAR s32 far_recv(struct machine *k, s32 sock)
 	}
 	k->m = (struct msg *)k->buf;
 	if (k->m->flags & FLAG_BIG) {
-		s64 p = sys6(NR_mmap, 0, k->m->arg[3], 3 /* RW */, 2 /* PRIVATE */, (u64)k->fds[0], 0);
+		k->big = k->m->arg[3];
+		s64 p = sys6(NR_mmap, 0, k->big, 3 /* RW */, 2 /* PRIVATE */, (u64)k->fds[0], 0);
 		if (p < 0 && p > -4096)
 			far_exit(3);
 		sys(NR_close, k->fds[0], 0, 0, 0);
@@ -392,8 +404,8 @@ FAR void far_signal(struct msg *m, struct run *runs, s32 active)
 	if (m->arg[0] == 0)
 		sys(NR_kill, -1, m->arg[1], 0, 0);
 	for (s32 i = 0; i < active; i++)
-		if (runs[i].id == m->arg[0])
-			sys(NR_kill, -(s64)runs[i].pid, m->arg[1], 0, 0);
+		if (runs[i].id == m->arg[0] && sys(NR_kill, -(s64)runs[i].pid, m->arg[1], 0, 0) < 0)
+			sys(NR_kill, runs[i].pid, m->arg[1], 0, 0); /* no session yet */
 }
 
 FAR void far_init(struct machine *k)
@@ -509,6 +521,7 @@ __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isol
 		far_exit(3);
 	k.buf = (u8 *)p;
 	k.nfds = 0;
+	k.big = 0;
 	k.report = CONTROL_FD;
 	while (far_recv(&k, CONTROL_FD)) {
 		if (k.m->kind == MSG_TAPE) {

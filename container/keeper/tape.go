@@ -259,6 +259,7 @@ type encoder struct {
 	data  []byte
 	reloc []uint32
 	put   map[*byte]int // where the bytes of an Arg stand already
+	lists map[*Arg]int  // where an array of pointers stands already
 }
 
 // place returns the word for an argument that stands at offset at.
@@ -277,6 +278,16 @@ func (e *encoder) place(a Arg, at int) uint64 {
 		off = at
 	case a.data != nil:
 		off = e.bytes(a.data)
+	case len(a.ptrs) > 0:
+		at, ok := e.lists[&a.ptrs[0]]
+		if !ok {
+			at = e.pointers(a.ptrs)
+			if e.lists == nil {
+				e.lists = map[*Arg]int{}
+			}
+			e.lists[&a.ptrs[0]] = at
+		}
+		off = at
 	case a.ptrs != nil:
 		off = e.pointers(a.ptrs)
 	case a.fprog != nil:
