@@ -52,7 +52,8 @@ type Result struct {
 	Plan string `json:"plan"`
 	// Weakenings are the consented weakenings that were really used.
 	Weakenings []policy.Weakening `json:"weakenings"`
-	// Identity is "single-id" or "subuid": whose kernel user id the program had.
+	// Identity says whose kernel user id the program had: "single-id", the
+	// caller's, or "dropped", one that owns nothing, because the caller is root.
 	Identity string `json:"identity"`
 	// Limits says what enforces the limits: "cgroup2", "cgroup1", "hybrid" or "rlimits".
 	Limits string `json:"limits"`

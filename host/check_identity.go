@@ -92,12 +92,10 @@ func (o Options) lookPath(name string) string {
 	return ""
 }
 
-func (s *sight) identity() Identity {
-	if f, ok := s.answer.find(identityMap.id); ok && f.Errno == 0 && f.Needs == "" {
-		return SubUID
-	}
-	return SingleID
-}
+//
+// A range that could be used is found, but isolate does not use one yet
+// (docs/adr/0004-single-id.md): the answer is what programs really have.
+func (s *sight) identity() Identity { return SingleID }
 
 func checkIdentityMap(s *sight) Check {
 	if s.mapping == nil {

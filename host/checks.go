@@ -30,7 +30,7 @@ var (
 	cgroupOOM     = entry{"cgroup.oom-group", "running out of memory ends the whole sandbox", "looks for `memory.oom.group` in the group made", BlockNever, ""}
 	cgroupSwap    = entry{"cgroup.swap", "the memory limit holds for swap too", "reads `/proc/swaps`, looks for `memory.swap.max` or `memory.memsw.limit_in_bytes` in the group made", BlockNever, ""}
 
-	identityMap  = entry{"identity.map", "programs can run under an id of their own", "reads `/etc/subuid` and `/etc/subgid`, maps a child with `newuidmap` and `newgidmap`", BlockNever, ""}
+	identityMap  = entry{"identity.map", "subordinate ids could be used (they are not yet)", "reads `/etc/subuid` and `/etc/subgid`, maps a child with `newuidmap` and `newgidmap`", BlockNever, ""}
 	identityRoot = entry{"identity.root", "sandboxes run as an ordinary user", "reads the user id and `/proc/self/uid_map`", BlockNever, ""}
 
 	kernelVersion    = entry{"kernel.version", "Linux 5.14 or newer", "asks `uname`; the checks below ask the calls themselves", BlockNever, ""}

@@ -194,14 +194,14 @@ var (
 	singleID = fault{[]*entry{&identityMap},
 		"cannot run programs under a user id of their own",
 		"a sandboxed program has {user}'s own kernel user id: it shares {user}'s quotas, and after an escape could read {user}'s files",
-		"as administrator: install uidmap (newuidmap, newgidmap) and usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"}
+		"run isolate as a user who owns nothing; ranges of subordinate ids are not used yet"}
 	mapRefused = fault{[]*entry{&identityMap},
 		"cannot map the subordinate ids of {user}",
 		"a sandboxed program has {user}'s own kernel user id: it shares {user}'s quotas, and after an escape could read {user}'s files",
 		"as administrator: reinstall uidmap, so that newuidmap and newgidmap are set-uid root or have cap_setuid and cap_setgid, and are not on a nosuid mount"}
 	realRoot = fault{[]*entry{&identityRoot},
 		"cannot keep root out of an escape",
-		"the limit on processes per user does not hold for root, and whoever escaped a sandbox would be root",
+		"isolate itself is root: a fault of its own would be root's; its programs run as an id that owns nothing",
 		"run isolate as an ordinary user"}
 )
 

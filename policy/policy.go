@@ -31,8 +31,9 @@ type Policy struct {
 	// ReadOnly lists host files and directories the program may read.
 	ReadOnly []Bind
 
-	// Env is the environment beyond PATH, HOME, LANG and TMPDIR, which are
-	// always set and may be overridden here. Nothing is inherited.
+	// Env is the environment beyond PATH, HOME, LANG, TMPDIR, USER, LOGNAME and
+	// SHELL, which are always set and may be overridden here. Nothing is
+	// inherited.
 	Env map[string]string
 
 	// Hostname inside. Empty means DefaultHostname.
