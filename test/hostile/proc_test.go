@@ -83,7 +83,7 @@ var procDenials = []attack{{
 		/proc/sys/user/max_inotify_instances: ENOENT`,
 }, {
 	script: "proc_init.c", cases: "B29", layer: byInit + "; " + byPIDNS,
-	attempt: "memory, environment, descriptors, image and root of init; signals to it, its limits",
+	attempt: "memory, environment, descriptors, image and root of init; signals to it, its limits and scheduling",
 	source:  "CVE-2016-9962, CDK check-ptrace",
 	answers: initLinks("exe cwd root ns/mnt ns/user fd/0 fd/3 task/1/cwd") + initFiles(`mem environ maps smaps auxv pagemap
 		stack io task/1/mem task/1/environ`) + `
@@ -95,12 +95,16 @@ var procDenials = []attack{{
 		list /proc/1/cwd: EACCES
 		init after all signals: ok
 		core limit of init: EPERM
-		limits of init, reading: ok
-		limits of init, lowering: ok
-		limits of init, raising: EPERM`,
-	strict: `
 		limits of init, reading: EPERM
-		limits of init, lowering: EPERM`,
+		limits of init, lowering: EPERM
+		limits of init, raising: EPERM
+		priority of init: EPERM
+		priority of all of the user: EPERM
+		processors of init: EPERM`,
+	strict: `
+		priority of init: ENOSYS
+		priority of all of the user: ENOSYS
+		processors of init: ENOSYS`,
 }, {
 	script: "proc_exe.c", cases: "A39 B19", layer: byInit + "; " + byView,
 	attempt: "overwriting the running image, init's, the shell and the loader",

@@ -205,3 +205,29 @@ func TestLimitsCancelledBefore(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Spinners that outnumber the processors do not keep the end from coming: the
+// tree is ended without the help of its init (found by review; the init used to
+// need a processor for it).
+func TestLimitsSpinners(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	script := `import os
+for i in range(100):
+    try:
+        if os.fork() == 0:
+            while True: pass
+    except OSError: break
+while True: pass`
+	p := isolate.Policy{Wall: time.Second, CPUs: 0.1}
+	begin := time.Now()
+	res, err := l.Run(t.Context(), p, isolate.Cmd{Args: []string{"python3", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Reason != isolate.ReasonWall {
+		t.Errorf("ended by %s", res.Reason)
+	}
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("gone after %s, want some 3 s", took)
+	}
+}

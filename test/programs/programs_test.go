@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -210,7 +211,7 @@ func (l *lab) finish(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if left, err := os.ReadDir(l.dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(l.dir); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
 		t.Errorf("files are left in the run-time directory: %v, %v", left, err)
 	}
 	for _, e := range ids {

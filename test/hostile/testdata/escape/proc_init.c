@@ -54,11 +54,15 @@ int main(void)
 	usleep(20000);
 	TRYAS("init after all signals", kill(1, 0));
 	struct rlimit none = { 0, 0 }, old;
-	/* The caller's own user may set limits of init; it is this sandbox's alone. */
+	/* The kernel would let the user do these to init, who is the same user. */
 	TRYAS("core limit of init", syscall(SYS_prlimit64, 1, RLIMIT_CORE, &none, 0));
 	TRYAS("limits of init, reading", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, 0, &old));
 	TRYAS("limits of init, lowering", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &none, 0));
 	TRYAS("limits of init, raising", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &old, 0));
-	/* with a descriptor limit of 0 init still reports how this ended */
+	/* An init that is last in line could not end the others in time. */
+	unsigned long one = 1;
+	TRYAS("priority of init", syscall(SYS_setpriority, PRIO_PROCESS, 1, 19));
+	TRYAS("priority of all of the user", syscall(SYS_setpriority, PRIO_USER, 0, 19));
+	TRYAS("processors of init", syscall(SYS_sched_setaffinity, 1, sizeof one, &one));
 	return 0;
 }
