@@ -141,7 +141,7 @@ func TestSessionEnds(t *testing.T) {
 		"two signals": func(ctx context.Context, c isolate.Cmd) (isolate.Result, error) {
 			syscall.Kill(os.Getpid(), syscall.SIGTERM)
 			<-ctx.Done()
-			syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			syscall.Kill(os.Getpid(), syscall.SIGINT)
 			<-release
 			_, err := c.Terminal.Output.Write([]byte("too late"))
 			return isolate.Result{}, err
