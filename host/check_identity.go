@@ -92,7 +92,6 @@ func (o Options) lookPath(name string) string {
 	return ""
 }
 
-//
 // A range that could be used is found, but isolate does not use one yet
 // (docs/adr/0004-single-id.md): the answer is what programs really have.
 func (s *sight) identity() Identity { return SingleID }
