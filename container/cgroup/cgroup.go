@@ -82,10 +82,14 @@ func (t *Tree) Close() error {
 		return nil
 	}
 	t.cool()
+	var errs []error
 	if t.stop != nil {
+		// the kernel takes nobody into a cgroup that gives controllers, and
+		// lets it stop giving them only when its children do not use them
+		errs = append(errs, removeDir(t.v2, time.Now().Add(2*time.Second)))
+		t.forget(t.v2)
 		t.stop()
 	}
-	var errs []error
 	for i := len(t.made) - 1; i >= 0; i-- {
 		if err := removeDir(t.made[i], time.Now().Add(2*time.Second)); err != nil {
 			errs = append(errs, err)

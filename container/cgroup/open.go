@@ -200,13 +200,20 @@ func (t *Tree) below(own, name string, then afterwards) bool {
 		return false
 	}
 	pid := fmt.Sprint(os.Getpid())
-	if write(self, "cgroup.procs", pid) != nil {
+	was, err := unifiedCgroup(os.Getpid()) // own, or where another tree of this process has put us
+	if err != nil || write(self, "cgroup.procs", pid) != nil {
 		t.unmake(self)
 		return false
 	}
 	back := func() {
 		_ = disable(own)
-		_ = write(own, "cgroup.procs", pid)
+		// what we started meanwhile was born beside us, and comes along
+		there, _ := read(self, "cgroup.procs")
+		for _, p := range strings.Fields(there) {
+			if write(was, "cgroup.procs", p) != nil {
+				_ = write(own, "cgroup.procs", p)
+			}
+		}
 	}
 	if enable(own) && t.useV2(filepath.Join(own, name)) {
 		if then == comeBack {
