@@ -83,12 +83,3 @@ func (s *spinners) stop(t testing.TB) float64 {
 	}
 	return least
 }
-
-// A78: a program sees as many processors as its share needs, so that a pool of
-// it does not oversize.
-func TestLimitsVisibleProcessors(t *testing.T) {
-	testenv.Require(t, testenv.CPU)
-	l := newLab(t, isolate.Options{})
-	res := l.run(isolate.Policy{CPUs: 0.5}, isolate.Cmd{Args: []string{"sh", "-c", "nproc; grep -c ^processor /proc/cpuinfo"}})
-	says(t, res, "1", "1")
-}

@@ -26,6 +26,7 @@ const roleVariable = "ISOLATE_LIMITS_ROLE"
 var roles = map[string]func() int{
 	"supervisor": supervise,
 	"powerless":  runWithoutCgroups,
+	"fuzz":       fuzz,
 }
 
 func TestMain(m *testing.M) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/isolate-run/isolate"
 )
 
@@ -135,6 +137,17 @@ func TestLimitsGrace(t *testing.T) {
 // within 2 s of the deadline, and what it printed is kept.
 func TestLimitsStubborn(t *testing.T) {
 	l := newLab(t, isolate.Options{})
+	canary := exec.Command("sleep", "600")
+	if err := canary.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := canary.Process.Signal(unix.Signal(0)); err != nil {
+			t.Errorf("a process of the host was killed: %v", err)
+		}
+		_ = canary.Process.Kill()
+		_ = canary.Wait()
+	}()
 	const wall = time.Second
 	for _, way := range []string{"ignore", "stop", "stopall", "timers", "daemon", "closeall", "vforks"} {
 		t.Run(way, func(t *testing.T) {
