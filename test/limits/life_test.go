@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate"
 )
@@ -25,6 +26,11 @@ func TestLimitsManyShortRuns(t *testing.T) {
 	if soak() {
 		runs, settled = 10_000, 1000
 	}
+	// The kernel may make huge pages of what our heap has given back.
+	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }()
 	var memory int64
 	var files int
 	for i := range runs {

@@ -178,14 +178,17 @@ func (w *memoryWatch) flat(t testing.TB) {
 	}
 }
 
-// residentMemory is what this process has in memory, in bytes.
+// residentMemory is what this process has in memory of its own, in bytes. Pages
+// of files, our own program's among them, come and go as the kernel likes.
 func residentMemory() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	f := strings.Fields(string(b))
+	all, _ := strconv.ParseInt(f[1], 10, 64)
+	ofFiles, _ := strconv.ParseInt(f[2], 10, 64)
+	return (all - ofFiles) * int64(os.Getpagesize())
 }
 
 // soak tells whether the long form of the tests was asked for.
