@@ -1,0 +1,50 @@
+// Package bridge lets a program without network call the host's tools, through
+// files that it writes and the host answers.
+//
+// # Protocol
+//
+// The program sees one small file system at Dir:
+//
+//	/workspace/_rpc/req/req_<id>.json     written by the program, by rename
+//	/workspace/_rpc/resp/resp_<id>.json   written by the host, read-only inside
+//	/workspace/_rpc/resp/resp_<id>.done   empty; exists once the answer is whole
+//	/workspace/_rpc/sdk/                  the generated modules, read-only inside
+//
+// A request is {"tool": NAME, "args": {…}}; "id", which must be the name's, and
+// "ack", a list of ids whose answers were read and may be removed, are optional.
+// Nothing else is allowed. An id is 1 to 64 letters, digits, underscores or
+// hyphens, of which the first is a letter or digit; it serves once.
+// An answer is one of
+//
+//	{"id": ID, "tool": NAME, "seq": N, "status": "ok", "result": VALUE}
+//	{"id": ID, "tool": NAME, "seq": N, "status": "error", "class": CLASS, "code": CODE, "details": …, "error": TEXT}
+//
+// in this order of fields and on one line, so that a shell script can take it
+// apart. CLASS is a Class, CODE a Code. A request file directly in Dir is served
+// as well, and its answer is then also linked there.
+//
+// # Five steps
+//
+// Claim: a request is renamed into a directory that only the host sees, opened,
+// judged and read into memory. Decode: strictly, from that copy. Admit: known
+// tool, arguments by its schema, limits, approval. Run: the tool, with its own
+// time limit and a guard against panics. Reply: written under another name,
+// renamed, then marked done. The Broker does the middle three for every
+// transport; what is recorded of a call is the Record.
+//
+// The package starts no process and knows no sandbox: it gets directory handles.
+// Tools that are commands or MCP servers are packages bridge/command and
+// bridge/mcp; the modules a program imports are package bridge/stub.
+//
+// Kernel: inotify; openat2 of Linux 5.6 is used where it is there.
+package bridge
+
+// Dir is where the program finds the bridge.
+const Dir = "/workspace/_rpc"
+
+// Names of the parts of Dir.
+const (
+	ReqDir  = "req"
+	RespDir = "resp"
+	SDKDir  = "sdk"
+)
