@@ -103,11 +103,11 @@ func (b *box) failed() Result {
 func (b *box) close() error {
 	b.closing.Do(func() {
 		b.end()
-		b.cell.leave()
+		b.runtime.leave(b.cell)
 		b.runtime.mu.Lock()
 		delete(b.runtime.live, b)
 		b.runtime.mu.Unlock()
-		<-b.runtime.slots
+		b.runtime.queue.release()
 	})
 	return b.err
 }
@@ -165,7 +165,9 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 		return s.box.failed(), err
 	}
 	defer s.box.runtime.calls.Done()
-	return s.box.run(ctx, c, amongOthers)
+	res, err := s.box.run(ctx, c, amongOthers)
+	s.box.runtime.counters.ended(res)
+	return res, err
 }
 
 // Kill ends every program in the sandbox; the sandbox stays usable.

@@ -74,9 +74,15 @@ type Options struct {
 	// MaxSandboxes bounds the sandboxes that exist at once; a Run over it
 	// waits. Zero means 64.
 	MaxSandboxes int
+	// MaxWaiting bounds the callers that wait for a sandbox, first come, first
+	// served; one more gets an *OverCapacityError. Zero means 1024.
+	MaxWaiting int
 	// MaxCells bounds the cells kept for different root file systems.
 	// Zero means 8.
 	MaxCells int
+	// CellIdle is how long a cell that nobody uses is kept, with what was made
+	// ahead in it. Zero means 5 minutes.
+	CellIdle time.Duration
 	// Spares is how many sandboxes a cell keeps made ahead, so that a run finds
 	// one ready. Zero means one a processor; NoSpares means none.
 	Spares int

@@ -38,7 +38,7 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 	if ok {
 		c.enter()
 		r.mu.Unlock()
-		return c.wait(ctx)
+		return r.wait(ctx, c)
 	}
 	evicted := r.evict()
 	c = &cell{ready: make(chan struct{}), used: 1}
@@ -55,22 +55,20 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 		r.mu.Unlock()
 	}
 	close(c.ready)
-	return c.wait(ctx)
+	return r.wait(ctx, c)
 }
 
 // evict takes the cell that has been idle longest out of a full pool. With no
-// idle one the pool grows over its bound for a while: the slots bound it.
+// idle one the pool grows over its bound for a while: the queue bounds it.
 func (r *Runtime) evict() *cell {
 	if len(r.cells) < r.options.MaxCells {
 		return nil
 	}
 	var oldest string
+	var left time.Time
 	for key, c := range r.cells {
-		c.mu.Lock()
-		idle := c.used == 0
-		c.mu.Unlock()
-		if idle && (oldest == "" || c.last.Before(r.cells[oldest].last)) {
-			oldest = key
+		if last, idle := c.idleSince(); idle && (oldest == "" || last.Before(left)) {
+			oldest, left = key, last
 		}
 	}
 	c := r.cells[oldest]
@@ -78,11 +76,12 @@ func (r *Runtime) evict() *cell {
 	return c
 }
 
-func (c *cell) wait(ctx context.Context) (*cell, error) {
+// wait waits for the cell to be built.
+func (r *Runtime) wait(ctx context.Context, c *cell) (*cell, error) {
 	select {
 	case <-c.ready:
 	case <-ctx.Done():
-		c.leave()
+		r.leave(c)
 		return nil, ctx.Err()
 	}
 	if c.err != nil {
@@ -97,11 +96,64 @@ func (c *cell) enter() {
 	c.used++
 }
 
-func (c *cell) leave() {
+// leave ends what enter began. The last to leave sets the clock of an idle
+// cell, and of the Runtime if it has none running.
+func (r *Runtime) leave(c *cell) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.used--
 	c.last = time.Now()
+	idle := c.used == 0
+	c.mu.Unlock()
+	if !idle {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.idle == nil && !r.closed {
+		r.idle = time.AfterFunc(r.options.CellIdle, r.endIdle)
+	}
+}
+
+// idleSince says when the cell was last left, if nobody is in it.
+func (c *cell) idleSince() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.used == 0
+}
+
+// endIdle ends the cells that were idle for too long and sets the clock for
+// the next one.
+func (r *Runtime) endIdle() {
+	r.mu.Lock()
+	r.idle = nil
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
+	var over []*cell
+	next := time.Duration(-1)
+	for key, c := range r.cells {
+		last, idle := c.idleSince()
+		if !idle {
+			continue // who leaves it sets the clock
+		}
+		left := r.options.CellIdle - time.Since(last)
+		if left <= 0 {
+			delete(r.cells, key)
+			over = append(over, c)
+		} else if next < 0 || left < next {
+			next = left
+		}
+	}
+	if next >= 0 {
+		r.idle = time.AfterFunc(next, r.endIdle)
+	}
+	r.behind.Add(1) // Close waits for it
+	r.mu.Unlock()
+	defer r.behind.Done()
+	for _, c := range over {
+		r.note(c.close())
+	}
 }
 
 // seat takes an idle seat or makes one.

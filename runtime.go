@@ -21,7 +21,7 @@ type Runtime struct {
 	options Options
 	base    *container.Base
 	facts   plan.Facts
-	slots   chan struct{} // one token a sandbox
+	queue   *queue        // rights to have a sandbox
 	closing chan struct{} // closed by Close, which ends every run
 
 	mu     sync.Mutex
@@ -31,19 +31,26 @@ type Runtime struct {
 	closed bool
 	calls  sync.WaitGroup // runs in progress; see enter
 	behind sync.WaitGroup // tear-downs that go on after an answer
-	torn   []error        // what went wrong in them
+	torn   []error        // what went wrong in them, the first maxTorn
+	idle   *time.Timer    // ends cells that nobody uses; nil while there is none
+
+	counters counters
 }
 
 // Defaults of Options.
 const (
 	defaultMaxSandboxes = 64
+	defaultMaxWaiting   = 1024
 	defaultMaxCells     = 8
+	defaultCellIdle     = 5 * time.Minute
 	defaultStopWait     = 5 * time.Second
 	// planFresh is how long a plan of the host view is used before the host's
 	// /etc is looked at again.
 	planFresh = 10 * time.Second
 	// maxPlans bounds the plans that are remembered.
 	maxPlans = 64
+	// maxTorn bounds the errors that are kept for Close; Stats counts them all.
+	maxTorn = 16
 )
 
 type cachedPlan struct {
@@ -61,8 +68,14 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.MaxSandboxes == 0 {
 		o.MaxSandboxes = defaultMaxSandboxes
 	}
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = defaultMaxWaiting
+	}
 	if o.MaxCells == 0 {
 		o.MaxCells = defaultMaxCells
+	}
+	if o.CellIdle == 0 {
+		o.CellIdle = defaultCellIdle
 	}
 	if o.Spares == 0 {
 		o.Spares = runtime.NumCPU()
@@ -83,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	return &Runtime{
 		options: o, base: base, facts: gatherFacts(base, o.Dir, checks),
-		slots: make(chan struct{}, o.MaxSandboxes), closing: make(chan struct{}),
+		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}, nil
 }
@@ -142,6 +155,7 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	res, err := box.once(ctx, c)
+	r.counters.ended(res)
 	// the answer does not wait for mounts and namespaces to be taken down, nor
 	// for the next sandbox to be made
 	r.behind.Add(1)
@@ -169,36 +183,38 @@ func (r *Runtime) note(err error) {
 	if err == nil {
 		return
 	}
+	r.counters.tornBadly()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.torn = append(r.torn, err)
+	if len(r.torn) < maxTorn {
+		r.torn = append(r.torn, err)
+	}
 }
 
 // open takes a slot and a sandbox: one that was made ahead, or a new one.
 func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetime) (*box, error) {
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("cannot start sandbox: %d are running: %w", r.options.MaxSandboxes, ctx.Err())
-	case <-r.closing:
-		return nil, container.ErrClosed
+	if err := r.queue.acquire(ctx, r.closing); err != nil {
+		return nil, err
 	}
 	c, err := r.cell(ctx, pl)
 	if err != nil {
-		<-r.slots
+		r.queue.release()
 		return nil, explain(ctx, r.options.Dir, err)
 	}
 	var b *box
 	if life == container.OneShot {
 		b = c.spare(pl.Digest)
 	}
+	from := madeAhead
 	if b == nil {
+		from = madeNow
 		if b, err = r.make(ctx, c, pl, life); err != nil {
-			c.leave()
-			<-r.slots
+			r.leave(c)
+			r.queue.release()
 			return nil, err
 		}
 	}
+	r.counters.took(from)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live[b] = true
@@ -247,6 +263,9 @@ func (r *Runtime) Close() error {
 	}
 	r.closed = true
 	close(r.closing)
+	if r.idle != nil {
+		r.idle.Stop()
+	}
 	cells := r.cells
 	r.cells = map[string]*cell{}
 	r.mu.Unlock()

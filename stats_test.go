@@ -1,0 +1,52 @@
+package isolate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/internal/testenv"
+	"github.com/isolate-run/isolate/policy"
+)
+
+func within(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for began := time.Now(); !true(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+// TestStatsAndIdleCells: what a Runtime counts, and that a cell nobody uses
+// goes and comes again.
+func TestStatsAndIdleCells(t *testing.T) {
+	testenv.Require(t, testenv.UserNS)
+	r, err := isolate.Open(t.Context(), isolate.Options{Spares: 1, CellIdle: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	run := func() {
+		t.Helper()
+		res, err := r.Run(t.Context(), policy.Policy{Allow: policy.Weakenings}, isolate.Cmd{Args: []string{"true"}})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	run()
+	within(t, "a spare", func() bool { s := r.Stats(); return s.Spares == 1 && s.Sandboxes == 0 })
+	s := r.Stats()
+	if s.Cells != 1 || s.Made != 1 || s.Ahead != 0 || s.Runs[isolate.ReasonExit] != 1 || s.MaxSandboxes != 64 {
+		t.Errorf("after one run: %+v", s)
+	}
+	within(t, "the end of the idle cell", func() bool { s := r.Stats(); return s.Cells == 0 && s.Spares == 0 })
+	run()
+	if s := r.Stats(); s.Cells != 1 || s.Made != 2 || s.Runs[isolate.ReasonExit] != 2 || s.TearDownErrors != 0 {
+		t.Errorf("after another run: %+v", s)
+	}
+}
