@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -92,23 +93,42 @@ func (s *sight) closedToOthers() fs.FileMode {
 	return 0o077
 }
 
-// checkRundirParent looks at what is above the runtime directory: somebody who
-// can write to such a directory can put another one in place of the next,
-// unless it is sticky.
+// maxLinks is how many symbolic links the kernel follows in one path.
+const maxLinks = 40
+
+// checkRundirParent looks at what is above the runtime directory, links and
+// what they lead to included: somebody who can write to such a directory can
+// put another one in place of the next, unless it is sticky.
 func checkRundirParent(s *sight) Check {
-	dir := s.runtimeDir()
-	for dir != "/" {
-		dir = path.Dir(dir)
-		f, err := s.o.file(dir)
+	loose := func(dir, why string) Check {
+		return s.say(&rundirParent, &rundirLoose, Fail, dir+" "+why)
+	}
+	at, links := "/", 0
+	todo := strings.Split(path.Dir(s.runtimeDir()), "/")
+	for {
+		f, err := s.o.file(at)
 		if err != nil {
-			continue // reported as a missing directory
+			break // it is made by whoever may write above it
 		}
 		strange := f.UID != 0 && f.UID != s.o.UID
 		others := f.Mode.Perm()&0o022 != 0 && f.Mode&fs.ModeSticky == 0
-		if f.Mode&fs.ModeSymlink == 0 && (others || strange) {
-			return s.say(&rundirParent, &rundirLoose, Fail,
-				fmt.Sprintf("%s has mode %s and owner %d", dir, octal(f.Mode), f.UID))
+		switch link := f.Mode&fs.ModeSymlink != 0; {
+		case strange || others && !link:
+			return loose(at, fmt.Sprintf("has mode %s and owner %d", octal(f.Mode), f.UID))
+		case link:
+			to, err := os.Readlink(s.o.real(at))
+			if links++; err != nil || links > maxLinks {
+				return loose(at, "is a symbolic link that cannot be followed")
+			}
+			todo = append(strings.Split(to, "/"), todo...)
+			if at = path.Dir(at); path.IsAbs(to) {
+				at = "/"
+			}
 		}
+		if len(todo) == 0 {
+			break
+		}
+		at, todo = path.Join(at, todo[0]), todo[1:]
 	}
 	return rundirParent.ok("every directory above " + s.runtimeDir() + " is root's or the user's, and closed to others or sticky")
 }

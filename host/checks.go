@@ -70,7 +70,7 @@ var (
 	rundirLink   = entry{"rundir.symlink", "the runtime directory is no symbolic link", "`lstat`", BlockAlways, ""}
 	rundirOwner  = entry{"rundir.owner", "the runtime directory is the user's own", "`lstat`, or of its parent while it does not exist", BlockAlways, ""}
 	rundirMode   = entry{"rundir.mode", "nobody else can enter the runtime directory", "`lstat`", BlockAlways, ""}
-	rundirParent = entry{"rundir.parent", "nobody else can move the runtime directory away", "`lstat` of every directory above it", BlockAlways, ""}
+	rundirParent = entry{"rundir.parent", "nobody else can move the runtime directory away", "`lstat` of every directory above it, through links", BlockAlways, ""}
 	rundirMount  = entry{"rundir.mount", "the runtime directory is on a mount that permits execution", "reads `/proc/self/mountinfo` for noexec and nosuid", BlockNever, ""}
 	rundirLocal  = entry{"rundir.local", "the runtime directory is on a local file system", "reads `/proc/self/mountinfo` for its type", BlockNever, ""}
 	rundirSpace  = entry{"rundir.space", "room in the runtime directory", "`statfs`", BlockNever, ""}
@@ -176,7 +176,7 @@ func sections() []section {
 			{&rundirLink, slow, checkRundirLink, nil},
 			{&rundirOwner, slow, checkRundirOwner, nil},
 			{&rundirMode, slow, checkRundirMode, nil},
-			{&rundirParent, slow, checkRundirParent, nil},
+			{&rundirParent, fast, checkRundirParent, nil},
 			{&rundirMount, slow, checkRundirMount, nil},
 			{&rundirLocal, slow, checkRundirLocal, nil},
 			{&rundirSpace, slow, checkRundirSpace, nil},

@@ -277,3 +277,38 @@ func subdirs(t *testing.T, dir string) []string {
 	}
 	return out
 }
+
+// Above the runtime directory a link is followed, and what it leads to judged.
+func TestRundirParentLinks(t *testing.T) {
+	top := t.TempDir()
+	for _, d := range []string{"good/a", "loose/a", "sticky/a"} {
+		if err := os.MkdirAll(filepath.Join(top, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for d, mode := range map[string]os.FileMode{"loose": 0o777, "sticky": os.ModeSticky | 0o777} {
+		if err := os.Chmod(filepath.Join(top, d), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{
+		"to-good": "good/a", "to-loose": filepath.Join(top, "loose/a"), "to-sticky": "good/../sticky/a", "twice": "to-loose", "round": "round", "lost": "nowhere",
+	} {
+		if err := os.Symlink(to, filepath.Join(top, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, want := range map[string]Status{
+		"good/a": OK, "to-good": OK, "to-sticky": OK, "lost": OK, "loose/a": Fail, "to-loose": Fail, "twice": Fail, "round": Fail,
+	} {
+		o := ThisProcess()
+		o.RuntimeDir = filepath.Join(top, dir, "isolate")
+		if c := checkRundirParent(look(o)); c.Status != want {
+			t.Errorf("%s: %v (%s), want %v", dir, c.Status, c.Evidence, want)
+		}
+		bad := slices.ContainsFunc(Blocking(t.Context(), o), func(c Check) bool { return c.ID == rundirParent.id })
+		if bad != (want == Fail) {
+			t.Errorf("%s: a run is refused for it: %v", dir, bad)
+		}
+	}
+}

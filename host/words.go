@@ -342,7 +342,7 @@ var (
 		"chmod 0700 {dir}"}
 	rundirLoose = fault{[]*entry{&rundirParent},
 		"cannot trust a directory above the runtime directory",
-		"others can write there and it is not sticky, so they can put their own directory in its place",
+		"it is somebody else's, or others can write there and it is not sticky, so they can put their own directory in its place",
 		"chmod +t the directory named above, or set XDG_RUNTIME_DIR"}
 	rundirNoexec = fault{[]*entry{&rundirMount},
 		"cannot execute anything in the runtime directory",
