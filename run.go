@@ -55,10 +55,10 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")
 	}
-	if c.Dir == "/proc" || strings.HasPrefix(c.Dir, "/proc/") {
+	if throughProc(c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "a working directory in /proc may lead out (CVE-2024-21626)", "use a directory below /workspace")
 	}
-	if len(c.Args) > 0 && strings.HasPrefix(path.Clean(c.Args[0]), "/proc/") {
+	if len(c.Args) > 0 && throughProc(path.Clean(c.Args[0])) {
 		add("cannot run "+strconv.Quote(c.Args[0]), "programs are not started through /proc (CVE-2024-21626)", "give the program's own path")
 	}
 	if c.Terminal != nil {
@@ -81,6 +81,17 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 		return &plan.Refusal{Problems: bad}
 	}
 	return nil
+}
+
+// throughProc says whether a clean path is in /proc or is one of the links in
+// /dev that lead there.
+func throughProc(p string) bool {
+	for _, dir := range []string{"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"} {
+		if p == dir || strings.HasPrefix(p, dir+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // environment is the plan's with the command's own.

@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		"empty tables": {"env = {}\nread-only = []\nallow = []", Policy{}},
 		// What depends on other settings or on consent is for Validate: a flag
 		// may still change it.
-		"for Validate": {"disk = '1G'\ngrace = '1s'\n[[read-only]]\nsource = '/home'", Policy{Disk: GiB, Grace: time.Second, ReadOnly: []Bind{{"/home", ""}}}},
+		"for Validate": {"disk = '1G'\ngrace = '1s'\n[[read-only]]\nsource = '/root'", Policy{Disk: GiB, Grace: time.Second, ReadOnly: []Bind{{"/root", ""}}}},
 	} {
 		got, err := Decode("p.toml", []byte(c.file))
 		if err != nil || !reflect.DeepEqual(got, c.want) {

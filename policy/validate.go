@@ -201,7 +201,10 @@ func (ps *problems) hostname(name string) {
 
 // ownPaths are the places the sandbox makes new for each run. A bind there
 // would hide them, and one beneath them would be hidden.
-var ownPaths = []string{"/proc", "/sys", "/dev", "/workspace", "/tmp"}
+var ownPaths = []string{"/proc", "/sys", "/dev", "/workspace", "/tmp", ownHome}
+
+// ownHome is the program's home directory, which stands in the workspace.
+const ownHome = "/home/sandbox"
 
 func (ps *problems) binds(binds []Bind) {
 	if len(binds) > MaxBinds {
@@ -239,8 +242,11 @@ func targetForm(target string) (cause, hint string) {
 	if target == "/" {
 		return "it would hide the whole sandbox", elsewhere
 	}
+	if target == "/var/run" || beneath(target, "/var/run") {
+		return "/var/run is a link to /run there", "write " + quote(strings.TrimPrefix(target, "/var"))
+	}
 	for _, own := range ownPaths {
-		if target == own {
+		if target == own || beneath(own, target) {
 			return fmt.Sprintf("it would hide the sandbox's own %s", own), elsewhere
 		}
 		if beneath(target, own) {

@@ -168,7 +168,7 @@ func TestStartedThroughLinks(t *testing.T) {
 	l := newLab(t)
 	for _, c := range []isolate.Cmd{
 		{Args: []string{"true"}, Dir: "/proc/self/fd/7"}, {Args: []string{"true"}, Dir: "/proc/self/cwd"},
-		{Args: []string{"true"}, Dir: "/proc"}, {Args: []string{"true"}, Dir: "/proc/1/root"},
+		{Args: []string{"true"}, Dir: "/dev/fd"}, {Args: []string{"true"}, Dir: "/dev/fd/7"}, {Args: []string{"/dev/fd/3"}}, {Args: []string{"true"}, Dir: "/proc"}, {Args: []string{"true"}, Dir: "/proc/1/root"},
 		{Args: []string{"true"}, Dir: "/workspace/../proc/self/fd/3"}, {Args: []string{"true"}, Dir: "/workspace/"},
 		{Args: []string{"true"}, Dir: "workspace"}, {Args: []string{"true"}, Dir: "//proc/self/fd/3"},
 		{Args: []string{"/proc/self/fd/3"}}, {Args: []string{"/proc/self/exe"}}, {Args: []string{"/proc/self/fd/7/bin/true"}},
