@@ -1,9 +1,11 @@
 # One line a target. `go build` and `go test` are the build system.
 TAGS := seccomp,runc_nocriu
-.PHONY: setup build test bench lint fuzz vmtest man
+.PHONY: setup build install test bench lint fuzz vmtest man
+PREFIX ?= /usr/local
 
 setup: ; ./setup
 build: ; go build -tags $(TAGS) -ldflags '-s -w' -o bin/isolate ./cmd/isolate
+install: build man ; ./install $(DESTDIR)$(PREFIX)
 test: ; ./test/all
 bench: ; go test -tags $(TAGS) -run '^$$' -bench Start -benchtime 200x ./bench
 lint: ; go vet -tags $(TAGS) ./... && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) ./...

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/denial"
@@ -61,6 +62,11 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 	if err != nil || c.Out == "" {
 		return res, err
 	}
+	if ctx.Err() != nil { // the program was interrupted, its work is still wanted
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), lateCopy)
+		defer done()
+	}
 	m, err := b.copyOut(ctx, c.Out)
 	if err != nil {
 		return res, err
@@ -68,6 +74,9 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 	res.Out = &m
 	return res, nil
 }
+
+// lateCopy bounds the copying out after a run that the caller's context ended.
+const lateCopy = 10 * time.Second
 
 func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
 	lim := workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes}

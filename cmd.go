@@ -46,7 +46,8 @@ type Cmd struct {
 	// a kept Sandbox has CopyIn).
 	In []Input
 	// Out is a host directory that receives the workspace after the program
-	// has ended. Empty means nothing is copied out.
+	// has ended, also where a limit or the context ended it; in the latter case
+	// the copy may take 10 s. Empty means nothing is copied out.
 	Out string
 }
 

@@ -22,22 +22,37 @@ func (a *app) checkFlags(root *cobra.Command, args []string) []string {
 		return args
 	}
 	root.InitDefaultHelpCmd()
-	cmd, at := root, 0
-	if !strings.HasPrefix(args[0], "-") {
-		if cmd = child(root, args[0]); cmd == nil {
-			return args[:1]
-		}
-		at = 1
+	cmd, at := descend(root, args)
+	if at == 0 && !strings.HasPrefix(args[0], "-") {
+		return args[:1]
 	}
 	cmd.InitDefaultHelpFlag()
-	cmd.Flags().SetInterspersed(false)
-	s := flagCheck{flags: cmd.Flags(), rest: args[at:]}
+	_, anywhere := cmd.Annotations[flagsAnywhere]
+	cmd.Flags().SetInterspersed(anywhere)
+	s := flagCheck{flags: cmd.Flags(), rest: args[at:], anywhere: anywhere}
 	if cmd == root {
 		s.elsewhere = child(root, "exec").Flags()
 	}
 	s.all()
 	a.mistakes = s.mistakes
 	return append(append(args[:at:at], s.kept...), s.rest...)
+}
+
+// flagsAnywhere marks a command whose flags may stand behind its arguments, up
+// to "--".
+const flagsAnywhere = "flags-anywhere"
+
+// descend finds the command that args begin with, and how many of them name it.
+func descend(root *cobra.Command, args []string) (*cobra.Command, int) {
+	cmd := root
+	for at, name := range args {
+		next := child(cmd, name)
+		if next == nil {
+			return cmd, at
+		}
+		cmd = next
+	}
+	return cmd, len(args)
 }
 
 func child(root *cobra.Command, name string) *cobra.Command {
@@ -54,6 +69,8 @@ type flagCheck struct {
 	flags *pflag.FlagSet
 	// elsewhere has flags that stand in the wrong place here; nil is none.
 	elsewhere *pflag.FlagSet
+	// anywhere is that of flagsAnywhere.
+	anywhere bool
 
 	rest     []string
 	kept     []string
@@ -63,10 +80,15 @@ type flagCheck struct {
 func (s *flagCheck) all() {
 	for len(s.rest) > 0 {
 		arg := s.rest[0]
-		if arg == "--" || arg == "-" || !strings.HasPrefix(arg, "-") {
+		argument := arg == "-" || !strings.HasPrefix(arg, "-")
+		if arg == "--" || argument && !s.anywhere {
 			return
 		}
 		s.rest = s.rest[1:]
+		if argument {
+			s.kept = append(s.kept, arg)
+			continue
+		}
 		s.one(arg)
 	}
 }
@@ -75,8 +97,7 @@ func (s *flagCheck) one(arg string) {
 	name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	flag := s.lookup(arg, name)
 	if flag == nil {
-		meant := s.unknown(arg, name)
-		if meant != nil && !hasValue && takesValue(meant) && s.valueFollows() {
+		if s.unknown(arg, name) && !hasValue && s.valueFollows() {
 			s.rest = s.rest[1:] // it was the value of what was meant
 		}
 		return
@@ -93,19 +114,24 @@ func (s *flagCheck) one(arg string) {
 	s.rest = s.rest[1:]
 }
 
-// unknown notes a flag that the command does not have and gives the one that
-// was meant; nil if nobody knows.
-func (s *flagCheck) unknown(arg, name string) *pflag.Flag {
+// unknown notes a flag that the command does not have and says whether what
+// was meant takes a value.
+func (s *flagCheck) unknown(arg, name string) bool {
 	typed, _, _ := strings.Cut(arg, "=")
 	if s.elsewhere != nil {
 		if flag := s.elsewhere.Lookup(name); flag != nil {
 			s.mistakes = append(s.mistakes, misplacedFlag(typed))
-			return flag
+			return takesValue(flag)
 		}
+	}
+	if h, ok := habitOf(typed); ok {
+		s.mistakes = append(s.mistakes, foreignFlag(typed, h))
+		return h.value
 	}
 	near, _ := policy.Nearest(name, flagNames(s.flags))
 	s.mistakes = append(s.mistakes, unknownFlag(typed, near))
-	return s.flags.Lookup(near)
+	meant := s.flags.Lookup(near)
+	return meant != nil && takesValue(meant)
 }
 
 // lookup finds the flag of arg: --name, or the one letter -h.

@@ -87,7 +87,7 @@ func sandboxFlags() []flagSpec {
 		{name: "policy", kind: kindFile},
 		{name: "allow", kind: "WEAKENING", offers: weakeningNames()},
 		{name: "meta", kind: "FILE|N"},
-		{name: "explain", kind: "text|json", alone: explainText, offers: []string{explainText, explainJSON}},
+		{name: "explain", alone: explainText, offers: []string{explainText, explainJSON}},
 	}
 }
 

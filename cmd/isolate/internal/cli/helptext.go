@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/isolate-run/isolate/policy"
 )
@@ -73,7 +74,7 @@ values. To load it:
 // back quotes for the name of the value, so there are none.
 func flagHelp() map[string]string {
 	return map[string]string{
-		"in":            "copy a host file or directory into /workspace, under NAME if given (repeatable)",
+		"in":            "copy a host file, or what is in a host directory, into /workspace, or to NAME there (repeatable)",
 		"out":           "copy /workspace to this new or empty host directory at the end",
 		"ro":            "show a host path read-only, at the second path if given (repeatable)",
 		"rootfs":        "use this directory as read-only root, or the host's system directories (default host)",
@@ -84,7 +85,7 @@ func flagHelp() map[string]string {
 		"memory":        fmt.Sprintf("most memory of all processes and files together (default %v)", policy.DefaultMemory),
 		"cpus":          "share of processors, as 0.5 or 2 (default: not limited)",
 		"pids":          fmt.Sprintf("most processes and threads at once (default %d)", policy.DefaultPIDs),
-		"time":          fmt.Sprintf("longest time the run may take (default %s)", duration(policy.DefaultWall)),
+		"time":          timeHelp(policy.DefaultWall),
 		"cpu-time":      "most processor time of all processes (default: not limited)",
 		"grace":         "time between SIGTERM and SIGKILL at a time limit (default: killed at once)",
 		"disk":          fmt.Sprintf("most bytes in /workspace, /tmp and /dev/shm (default %v)", policy.DefaultDisk),
@@ -96,8 +97,12 @@ func flagHelp() map[string]string {
 		"policy":        "read the policy from this TOML file; flags override it",
 		"allow":         "agree to do without a guarantee, by its name (repeatable)",
 		"meta":          "write how it ended as JSON to a file, or to inherited descriptor N",
-		"explain":       "print what would happen and run nothing",
+		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",
 		"stdin":         "connect the program's standard input to this one",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",
 	}
+}
+
+func timeHelp(byDefault time.Duration) string {
+	return fmt.Sprintf("longest time the run may take (default %s)", duration(byDefault))
 }

@@ -23,6 +23,7 @@ func (a *app) shellCommand() *cobra.Command {
 		Args:                  cobra.ArbitraryArgs,
 	}
 	f := addFlags(cmd, sandboxFlags())
+	cmd.Flags().Lookup("time").Usage = timeHelp(shellTime)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f["tty"] = &raw{texts: []string{"true"}}
 		r, problems := a.readRequest(f, shellProgram)

@@ -93,6 +93,10 @@ func unknownFlag(typed, near string) plan.Problem {
 	return p
 }
 
+func foreignFlag(typed string, h habit) plan.Problem {
+	return plan.Problem{What: fmt.Sprintf("cannot find flag %q", typed), Remedy: h.hint}
+}
+
 func misplacedFlag(typed string) plan.Problem {
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot use flag %q here: it is a flag of a command", typed),

@@ -1,0 +1,49 @@
+package cli
+
+import "strings"
+
+// habit is a flag of another tool that starts containers: what to write here.
+type habit struct {
+	hint string
+	// value says that the flag is followed by one.
+	value bool
+}
+
+// habitOf finds what people mean by a flag that another tool has, typed in any
+// of its names. The rules of words.go hold.
+func habitOf(name string) (habit, bool) {
+	for _, h := range []struct {
+		names string
+		habit
+	}{
+		{"-it -ti -t", habit{hint: "write --tty for a terminal, or \"isolate shell\" to work in one"}},
+		{"-i --interactive", habit{hint: "write --stdin to connect standard input, or --tty for a terminal"}},
+		{"--rm", habit{hint: "leave it out: nothing of a sandbox is ever left"}},
+		{"-v --volume --mount --bind", habit{"write --in to copy files in, --out to copy them out, or --ro to show a host path read-only; nothing of the host can be written to", true}},
+		{"-e -E --setenv", habit{"write --env NAME=VALUE, or --env-from NAME to copy yours", true}},
+		{"--env-file", habit{"write --env NAME=VALUE for each, or put them into a --policy file", true}},
+		{"-w --chdir", habit{"write --workdir PATH", true}},
+		{"-m --mem --memory-swap", habit{"write --memory SIZE; nothing is ever swapped", true}},
+		{"--cpu --cpu-shares --cpu-quota", habit{"write --cpus NUMBER", true}},
+		{"--pids-limit", habit{"write --pids COUNT", true}},
+		{"--ulimit", habit{"write --files COUNT for open files, or another limit by its name", true}},
+		{"--timeout --wall-time", habit{"write --time DURATION", true}},
+		{"--shm-size --tmpfs --storage-opt", habit{"write --disk SIZE: it bounds /workspace, /tmp and /dev/shm together", true}},
+		{"--network --net -p --publish --dns --add-host", habit{"leave it out: a sandbox has no network; give the program tools of the host with \"isolate run --tool\"", true}},
+		{"--unshare-net --unshare-all --die-with-parent --read-only --init --no-new-privs", habit{hint: "leave it out: it is always so"}},
+		{"--cap-drop --security-opt --seccomp", habit{"leave it out: a program has no capability, and its system calls are chosen by --profile", true}},
+		{"--privileged", habit{hint: "leave it out: no program gets a privilege"}},
+		{"--cap-add --device --gpus", habit{"leave it out: no program gets a capability or a device", true}},
+		{"-u --user", habit{"leave it out: a program always has an id of its own that owns nothing here", true}},
+		{"-d --detach", habit{hint: "put \"&\" behind the command"}},
+		{"--name", habit{"leave it out: a sandbox ends with its command", true}},
+		{"--entrypoint --image", habit{"write the program behind \"--\", and --rootfs DIR for another root file system", true}},
+	} {
+		for n := range strings.FieldsSeq(h.names) {
+			if n == name {
+				return h.habit, true
+			}
+		}
+	}
+	return habit{}, false
+}
