@@ -33,10 +33,12 @@ var lattice = map[string][]string{
 	"container/keeper":    {},
 	"bridge":              {"internal/dirfd"},
 	"bridge/stub":         {"bridge"},
-	"bridge/command":      {"bridge"},
-	"bridge/mcp":          {"bridge"},
-	"bridge/approve":      {"bridge"},
-	"bridge/toolfile":     {"bridge", "policy", "bridge/command", "bridge/mcp"},
+	"internal/plaintext":  {},
+	"internal/procgroup":  {},
+	"bridge/command":      {"bridge", "internal/plaintext", "internal/procgroup"},
+	"bridge/mcp":          {"bridge", "internal/plaintext", "internal/procgroup"},
+	"bridge/approve":      {"bridge", "internal/plaintext", "internal/procgroup"},
+	"bridge/toolfile":     {"bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
 	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "plan", "policy", "workspace"},
 
@@ -57,10 +59,13 @@ var only = map[string]string{
 	"github.com/vishvananda/netns":         "namespaces",
 	"github.com/syndtr/gocapability":       "container",
 	"github.com/pelletier/go-toml":         "policy",
+
+	"github.com/modelcontextprotocol/go-sdk": "bridge/mcp",
 }
 
 // also lists the exceptions to only, with the reason.
 var also = map[string]string{
+	"bridge/toolfile github.com/pelletier/go-toml":                  "tools.toml is strict like a policy, and of another shape",
 	"host github.com/seccomp/libseccomp-golang":                     "isolate doctor reports the library's versions",
 	"cmd/isolate/internal/cli github.com/seccomp/libseccomp-golang": "isolate version reports the library's version",
 }

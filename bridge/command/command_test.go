@@ -1,0 +1,265 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tool makes a tool of a shell script.
+func tool(t *testing.T, script string, p Program) bridge.Tool {
+	t.Helper()
+	if p.Dir == "" {
+		p.Dir = t.TempDir()
+	}
+	if err := os.WriteFile(filepath.Join(p.Dir, "script"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.Path = "./script"
+	if p.Env == nil {
+		p.Env = BaseEnv(os.Environ())
+	}
+	made, err := New(bridge.Tool{Name: "t"}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func call(t *testing.T, made bridge.Tool, args string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	reply, err := made.Run(ctx, bridge.Call{ID: "a", Seq: 1, Args: json.RawMessage(args)})
+	return string(reply.Value), err
+}
+
+func TestAnswers(t *testing.T) {
+	for script, want := range map[string]string{
+		"cat":                             `{"a":1}`,
+		`cat >/dev/null; printf ' 12 \n'`: "12",
+		`echo '"no need to read"'`:        `"no need to read"`,
+		`echo null; echo noise >&2`:       "null",
+		`printf '{"big":9223372036854775808,"e":1e308}'`: `{"big":9223372036854775808,"e":1e308}`,
+		// What goes on in the background ends with the command.
+		`sleep 1000 & echo '[]'`: "[]",
+		// What has left the group keeps the pipe, and no call waits for it.
+		`setsid sh -c 'sleep 2' & sleep 0.2; echo '{}'`: "{}",
+	} {
+		begun := time.Now()
+		got, err := call(t, tool(t, script, Program{}), `{"a":1}`)
+		if err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", script, got, err, want)
+		}
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("%s: took %v", script, took)
+		}
+	}
+}
+
+// One large argument and one large result, both beyond the size of a pipe.
+func TestLarge(t *testing.T) {
+	args := `{"text":"` + strings.Repeat("x", 1<<20-20) + `"}`
+	got, err := call(t, tool(t, "cat", Program{}), args)
+	if err != nil || got != args {
+		t.Errorf("got %d bytes, %v, want %d", len(got), err, len(args))
+	}
+	got, err = call(t, tool(t, `echo '"not read"'`, Program{}), args)
+	if err != nil || got != `"not read"` {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   bridge.Error
+		detail string
+	}{
+		{`exit 3`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command ended with exit code 3", Details: json.RawMessage(`{"exit_code":3}`)}, ""},
+		{`echo 'secret /home/x' >&2; echo '{"half":'; exit 1`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command ended with exit code 1", Details: json.RawMessage(`{"exit_code":1}`)}, "secret /home/x"},
+		{`exit 11`, bridge.Error{Class: bridge.InvalidArguments, Code: bridge.CodeInvalid, Message: "the command ended with exit code 11", Details: json.RawMessage(`{"exit_code":11}`)}, ""},
+		{`echo '{"error":{"code":"no_such_invoice","message":"no invoice 7","details":[7]}}'; exit 1`, bridge.Error{Class: bridge.Failed, Code: "no_such_invoice", Message: "no invoice 7", Details: json.RawMessage(`[7]`)}, "no invoice 7"},
+		{`echo '{"error":{"code":"../x","message":"a\u001b[2Jb\u202e"}}'; exit 10`, bridge.Error{Class: bridge.Denied, Code: bridge.CodeDenied, Message: "a\uFFFD[2Jb\uFFFD", Details: json.RawMessage(`{"exit_code":10}`)}, ""},
+		{`echo '{"error":{}}'; exit 13`, bridge.Error{Class: bridge.Limit, Code: "limit", Message: "the command ended with exit code 13", Details: json.RawMessage(`{"exit_code":13}`)}, ""},
+		{`exit 15`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command ended with exit code 15", Details: json.RawMessage(`{"exit_code":15}`)}, ""},
+		{`kill -9 $$`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command was ended by signal: killed"}, ""},
+		{`true`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: it printed nothing"}, ""},
+		{`echo 1 2`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not one JSON value"}, ""},
+		{`echo hello`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not one JSON value"}, ""},
+		{`printf '"\377"'`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not UTF-8"}, ""},
+	} {
+		_, err := call(t, tool(t, c.script, Program{}), "{}")
+		var told *bridge.Error
+		if !errors.As(err, &told) {
+			t.Errorf("%s: error %v", c.script, err)
+			continue
+		}
+		if fmt.Sprintf("%s", *told) != fmt.Sprintf("%s", c.want) {
+			t.Errorf("%s: told %s, want %s", c.script, *told, c.want)
+		}
+		if !strings.Contains(err.Error(), c.detail) || strings.Contains(told.Message, "secret") {
+			t.Errorf("%s: record %q, program %q", c.script, err, told.Message)
+		}
+	}
+}
+
+// A command that cannot be started says so without a path of the host.
+func TestNoSuchInterpreter(t *testing.T) {
+	dir := t.TempDir()
+	made := tool(t, "", Program{Dir: dir})
+	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, made, "{}")
+	var told *bridge.Error
+	if !errors.As(err, &told) || told.Message != "the command cannot be started" || !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v, told %v", err, told)
+	}
+}
+
+// B 66: a tool that prints without end is stopped at the limit.
+func TestGreedy(t *testing.T) {
+	for script, limit := range map[string]int64{"exec yes": 1 << 20, "cat /dev/zero": 0, "yes >&2 & yes": 1 << 20} {
+		_, err := call(t, tool(t, script, Program{OutputBytes: limit}), "{}")
+		var told *bridge.Error
+		if !errors.As(err, &told) || told.Code != bridge.CodeResultTooLarge {
+			t.Errorf("%s: error %v", script, err)
+		}
+		if len(err.Error()) > 2*stderrBytes {
+			t.Errorf("%s: a record of %d bytes", script, len(err.Error()))
+		}
+	}
+	// Standard error alone is drained and does not count.
+	got, err := call(t, tool(t, `head -c 20000000 /dev/zero >&2; echo 1`, Program{OutputBytes: 10}), "{}")
+	if err != nil || got != "1" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// B 66, C 13: a tool that hangs, ignores signals and forks ends as a whole
+// when its time is over.
+func TestHanging(t *testing.T) {
+	dir := t.TempDir()
+	made := tool(t, `trap '' TERM INT HUP
+for i in 1 2 3; do sh -c 'trap "" TERM; echo $$ >>pids; while :; do sleep 1; done' & done
+while [ "$(wc -l <pids)" -lt 3 ]; do sleep 0.05; done
+echo ready >>pids
+while :; do sleep 1; done`, Program{Dir: dir})
+	if err := os.WriteFile(filepath.Join(dir, "pids"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if b, _ := os.ReadFile(filepath.Join(dir, "pids")); strings.Contains(string(b), "ready") {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err := made.Run(ctx, bridge.Call{Args: json.RawMessage("{}")})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "pids"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(line); err == nil {
+			gone(t, pid)
+		}
+	}
+}
+
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+// Environment, working directory, arguments and descriptors are what was said.
+func TestSurroundings(t *testing.T) {
+	testenv.Require(t, testenv.Python3)
+	t.Setenv("SECRET", "do not tell")
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `python3 -c '
+import json, os, sys
+print(json.dumps([sorted(os.environ), os.getcwd(), sys.argv[1:], sorted(map(int, os.listdir("/proc/self/fd")))[:3], os.getpgrp() == os.getsid(0)]))' "$@"`
+	made := tool(t, script, Program{Dir: dir, Args: []string{"a b", "$(id)"}, Env: []string{"PATH=/usr/bin:/bin", "EXTRA=1", "LC_ALL=C.UTF-8"}})
+	got, err := call(t, made, "{}")
+	want := fmt.Sprintf(`[["EXTRA", "LC_ALL", "PATH", "PWD"], %q, ["a b", "$(id)"], [0, 1, 2], true]`, dir)
+	if err != nil || got != want {
+		t.Errorf("got  %s, %v\nwant %s", got, err, want)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for path, want := range map[string]string{"./absent": "no such file", "absent": "write a path with a slash"} {
+		if _, err := New(bridge.Tool{Name: "t"}, Program{Path: path, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+	if _, err := New(bridge.Tool{Name: "t"}, Program{Path: "/bin/true", Dir: "."}); err == nil || !strings.Contains(err.Error(), "not absolute") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWithSchema(t *testing.T) {
+	full := `{"description":"Reads.","input":{"type":"object","properties":{"id":{"type":"integer"}}},"output":{"type":"string"},"read_only":true}`
+	got, err := WithSchema(bridge.Tool{Name: "t"}, "s.json", []byte(full))
+	if err != nil || got.Description != "Reads." || got.Input.Properties["id"].Type != "integer" || got.Output.Type != "string" || got.Effect != bridge.ReadOnly {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err = WithSchema(bridge.Tool{Name: "t", Description: "Mine."}, "s.json", []byte(`{"type":"object","description":"D","properties":{"input":{}}}`))
+	if err != nil || got.Description != "Mine." || got.Input.Properties["input"] == nil || got.Output != nil || got.Effect != bridge.MayWrite {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "[]", "null", `{"input":1}`, `{"input":{},"inptu":{}}`, `{"input":{}} {}`, `{"type":7}`, strings.Repeat(" ", MaxSchemaBytes+1)} {
+		if _, err := WithSchema(bridge.Tool{Name: "t"}, "s.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), `cannot read schema "s.json" of tool "t"`) {
+			t.Errorf("%.20q: error %v", bad, err)
+		}
+	}
+}
+
+func TestParseFlag(t *testing.T) {
+	for text, want := range map[string]Flag{
+		"a=./b":                 {"a", "./b", ""},
+		"a=/x=y":                {"a", "/x=y", ""},
+		"a=./b,schema=./s.json": {"a", "./b", "./s.json"},
+	} {
+		if got, err := ParseFlag(text); err != nil || got != want {
+			t.Errorf("ParseFlag(%q) = %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "a", "=b", "a=", "a=b,schema="} {
+		if got, err := ParseFlag(text); err == nil {
+			t.Errorf("ParseFlag(%q) = %+v", text, got)
+		}
+	}
+}
