@@ -42,6 +42,9 @@ type Cmd struct {
 	// three streams above. Nil means no terminal.
 	Terminal *Terminal
 
+	// Answer says whether to look for an Answer in standard output.
+	Answer AnswerWish
+
 	// In is copied into the workspace before the program starts (Run only;
 	// a kept Sandbox has CopyIn).
 	In []Input
@@ -50,6 +53,15 @@ type Cmd struct {
 	// the copy may take 10 s. Empty means nothing is copied out.
 	Out string
 }
+
+// AnswerWish says whether an Answer is looked for. The zero value is no.
+type AnswerWish int
+
+// The wishes.
+const (
+	IgnoreAnswer AnswerWish = iota
+	FindAnswer
+)
 
 // Terminal is the host side of a private pseudo-terminal.
 type Terminal struct {

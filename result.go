@@ -44,6 +44,8 @@ type Result struct {
 	Stdout Stream `json:"stdout"`
 	Stderr Stream `json:"stderr"`
 	Usage  Usage  `json:"usage"`
+	// Answer is what the program printed as its result; nil if nobody asked.
+	Answer *Answer `json:"-"`
 
 	// Blocked are the refused calls that the kernel told us of.
 	Blocked denial.Summary `json:"blocked"`

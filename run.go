@@ -196,6 +196,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		term.stop()
 	}
 	res.Stdout, res.Stderr = s.wait()
+	res.Answer = s.answer()
 	res.Blocked = b.blocked().Since(before)
 	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
 		return Result{}, err

@@ -23,6 +23,8 @@ type capped struct {
 	over func() // called once when the limit is passed; may be nil
 	// alarm is a limit that is told but drops nothing; 0 means none.
 	alarm int64
+	// answer looks at all that is written; nil means that nobody asked.
+	answer *answerScan
 
 	total  int64
 	passed int64 // bytes of the first half so far
@@ -46,6 +48,9 @@ func newLive(to io.Writer, limit int64, over func()) *capped {
 
 func (c *capped) write(p []byte) {
 	c.total += int64(len(p))
+	if c.answer != nil {
+		c.answer.write(p)
+	}
 	if c.alarm > 0 && c.total > c.alarm && !c.overrun {
 		c.overrun = true
 		if c.over != nil {
@@ -141,6 +146,9 @@ type streams struct {
 // openStreams makes the pipes and starts the copying of output.
 func openStreams(c Cmd, limit int64, over func()) (*streams, error) {
 	s := &streams{outCap: newCapped(c.Stdout, limit, over), errCap: newCapped(c.Stderr, limit, over)}
+	if c.Answer == FindAnswer {
+		s.outCap.answer = new(answerScan)
+	}
 	var err error
 	if c.Stdin != nil {
 		if s.stdin, s.input, err = os.Pipe(); err != nil {
@@ -240,6 +248,15 @@ func (s *streams) wait() (stdout, stderr Stream) {
 	s.copying.Wait()
 	s.close()
 	return s.outCap.finish(), s.errCap.finish()
+}
+
+// answer is the program's answer, once wait has returned; nil if nobody asked.
+func (s *streams) answer() *Answer {
+	if s.outCap.answer == nil {
+		return nil
+	}
+	a := s.outCap.answer.answer()
+	return &a
 }
 
 // close ends everything; the goroutines see end of file or an error.
