@@ -43,7 +43,8 @@ var lattice = map[string][]string{
 	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "plan", "policy", "workspace"},
 
 	"cmd/isolate":                   {".", "cmd/isolate/internal/cli"},
-	"cmd/isolate/internal/cli":      {".", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/safeterm"},
+	"cmd/isolate/internal/cli":      {".", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/safeterm"},
+	"cmd/isolate/internal/program":  {},
 	"cmd/isolate/internal/safeterm": {},
 	"cmd/isolate/internal/genman":   {"cmd/isolate/internal/cli"},
 	"bench":                         {},
