@@ -34,6 +34,12 @@ func TestSandboxScripts(t *testing.T) {
 	runScripts(t, "testdata/sandbox")
 }
 
+// TestNodeScripts runs JavaScript programs in sandboxes.
+func TestNodeScripts(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Tool("node"))
+	runScripts(t, "testdata/node")
+}
+
 func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,

@@ -121,7 +121,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.Flags().Bool("version", false, versionShort)
 	root.AddCommand(
-		a.execCommand(), a.shellCommand(), a.doctorCommand(),
+		a.execCommand(), a.runCommand(), a.shellCommand(), a.doctorCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand())

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -57,6 +58,15 @@ func streamFlags() []flagSpec {
 	return []flagSpec{
 		{name: "stdin", kind: kindSwitch, alone: "true"},
 		{name: "tty", kind: kindSwitch, alone: "true"},
+	}
+}
+
+// programFlags are run's alone.
+func programFlags() []flagSpec {
+	return []flagSpec{
+		{name: "lang", kind: "NAME", offers: program.Languages()},
+		{name: "repair-prompt", kind: kindSwitch, alone: "true"},
+		{name: "stdin", kind: kindSwitch, alone: "true"},
 	}
 }
 

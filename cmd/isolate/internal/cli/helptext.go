@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -13,6 +15,7 @@ import (
 const (
 	rootShort       = "Run programs nobody has read in sandboxes without network"
 	execShort       = "Run one program in a sandbox"
+	runShort        = "Run a program file in a sandbox, with tools of the host"
 	shellShort      = "Work in a sandbox"
 	doctorShort     = "Say what this machine can enforce, and what is missing"
 	versionShort    = "Say which build this is"
@@ -46,6 +49,27 @@ const execExample = `  isolate exec -- python3 -c 'print(6*7)'
   isolate exec --in ./src --out ./result --time 10s -- make
   isolate exec --stdin --memory 1G -- sort < words.txt
   isolate exec --explain`
+
+const runLong = `run copies one program file into a new sandbox, runs it with the interpreter it
+is for, and prints its output. Tools of the host can be given to it, which it
+calls through modules that are on its path, although it has no network.
+
+The interpreter is chosen by the suffix: python3 for .py, node for .js, .mjs,
+.cjs and .ts, sh for .sh (or the shell of its "#!" line), bash for .bash, perl
+for .pl, ruby for .rb. Any other file says it by its "#!" line, or is machine
+code. "-" is a program on standard input. A program that needs more files is
+run from its directory: --in DIR copies what is in it.
+
+Flags stand before or behind the program; its own arguments, if they begin with
+a hyphen, behind "--". All flags of "isolate exec" but --tty are there.
+
+The result of a program is its last line that begins with "RESULT:", else its
+last line that is not empty; --meta has it. The exit codes are those of exec.`
+
+const runExample = `  isolate run main.py
+  isolate run main.py --tool get_invoice=./get_invoice.py -- --year 2025
+  isolate run --in ./project ./project/main.mjs --tools tools.toml --meta m.json
+  isolate run - --lang python < program.txt`
 
 const shellLong = `shell starts a shell in a new sandbox, with a terminal of its own: bash, or sh
 where there is no bash. TERM is copied from this environment, nothing else is. It is "isolate exec --tty" with a time limit of one
@@ -99,6 +123,8 @@ func flagHelp() map[string]string {
 		"meta":          "write how it ended as JSON to a file, or to inherited descriptor N",
 		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",
 		"stdin":         "connect the program's standard input to this one",
+		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",
+		"repair-prompt": "if the program fails, print the end of its standard error for the model that wrote it",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",
 	}
 }

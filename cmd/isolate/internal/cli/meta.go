@@ -35,6 +35,10 @@ type metaHead struct {
 type metaResult struct {
 	metaHead
 	isolate.Result
+	// Answer is the program's result, nil but for the run command.
+	Answer       *string            `json:"result,omitempty"`
+	AnswerFrom   isolate.AnswerFrom `json:"result_from,omitempty"`
+	RepairPrompt string             `json:"repair_prompt,omitempty"`
 }
 
 // metaRefusal is the document when there is none.
@@ -53,7 +57,11 @@ func metaDocument(o outcome) any {
 	if r.Weakenings == nil {
 		r.Weakenings = []policy.Weakening{} // "none", which is a list, not null
 	}
-	return metaResult{metaHead: head, Result: r}
+	m := metaResult{metaHead: head, Result: r, RepairPrompt: o.repair}
+	if r.Answer != nil {
+		m.Answer, m.AnswerFrom = &r.Answer.Text, r.Answer.From
+	}
+	return m
 }
 
 // metaTarget is where --meta writes: a descriptor that was passed in, a file,

@@ -74,6 +74,20 @@ func TestMetaOfAResult(t *testing.T) {
 	}
 }
 
+// TestMetaOfAFile: the run command has the program's result in the document,
+// and what a model is told of a failure.
+func TestMetaOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "main.py", "")
+	res := isolate.Result{Reason: isolate.ReasonExit, ExitCode: 3, Answer: &isolate.Answer{From: isolate.AnswerNone}}
+	call(t, ends(res), dir, "run", "main.py", "--meta", "m.json")
+	m := readMeta(t, filepath.Join(dir, "m.json"))
+	prompt, _ := m["repair_prompt"].(string)
+	if m["result"] != "" || m["result_from"] != "none" || !strings.HasPrefix(prompt, "The program failed: exit code 3.\n") {
+		t.Errorf("document %v", m)
+	}
+}
+
 func TestMetaOfARefusal(t *testing.T) {
 	dir := t.TempDir()
 	got := call(t, &fake{}, dir, "exec", "--meta", "m.json", "--memry", "1G", "--time", "5", "true")

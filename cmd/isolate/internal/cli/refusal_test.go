@@ -87,6 +87,18 @@ var refusals = []struct {
 	{"result in a stream", []string{"exec", "--meta", "1", "true"}},
 	{"result in a descriptor nobody passed", []string{"exec", "--meta", "987", "true"}},
 
+	{"no file to run", []string{"run"}},
+	{"empty name of a file", []string{"run", ""}},
+	{"file that is not there", []string{"run", "$DIR/nope.py", "--memry", "1G", "--lang", "cobol", "--", "--x"}},
+	{"directory as a file", []string{"run", "$DIR"}},
+	{"device as a file", []string{"run", "/dev/zero", "--lang", "python"}},
+	{"file of no language", []string{"run", "$DIR/file"}},
+	{"file of the bridge's name", []string{"run", "$DIR/_rpc", "--lang", "sh"}},
+	{"files of the same name", []string{"run", "$DIR/file", "--lang", "sh", "--in", "$DIR/other:file"}},
+	{"program on standard input, twice", []string{"run", "-", "--stdin", "--lang", "sh"}},
+	{"program on standard input without a language", []string{"run", "-"}},
+	{"terminal of a file", []string{"run", "$DIR/file", "--lang", "sh", "--tty"}},
+
 	{"control characters", []string{"exec", "--memory", "\x1b]0;t\a", "--\x1b[2J", "--in", "\x1b[2J\n", "--env", "\x1b=x", "--meta", "\x1b/x", "--policy", "\x1bp", "true"}},
 	{"all at once", []string{"exec", "--memry", "1G", "--time", "5", "--ro", "/", "--in", "$DIR/nope", "--stdin", "--tty"}},
 }
@@ -97,6 +109,7 @@ func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "x")
 	write(t, dir, "other", "x")
+	write(t, dir, "_rpc", "x")
 	write(t, dir, "bad.toml", "memry = \"1G\"\npids = -1\nmemory = 512\n[env]\nA = 1\n")
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,8 @@ type request struct {
 	// stdin connects the program to our standard input, tty to the terminal.
 	stdin, tty bool
 	meta       metaTarget
+	// file is set for the run command.
+	file *programFile
 }
 
 // reader turns flags into a request. It goes on after a problem.
@@ -35,6 +37,12 @@ type reader struct {
 // if there are no problems, but for its meta, which is set if it can be.
 func (a *app) readRequest(f flags, program []string) (request, []plan.Problem) {
 	r := &reader{app: a, flags: f, problems: a.mistakes}
+	r.readAll(program)
+	return r.request, r.problems
+}
+
+// readAll reads what exec, shell and run have in common.
+func (r *reader) readAll(program []string) {
 	r.readMeta()
 	r.readExplain(program)
 	r.readPolicyFile()
@@ -47,7 +55,6 @@ func (a *app) readRequest(f flags, program []string) (request, []plan.Problem) {
 	r.readFiles()
 	r.contradictions()
 	r.validate()
-	return r.request, r.problems
 }
 
 func (r *reader) add(p ...plan.Problem) { r.problems = append(r.problems, p...) }
@@ -235,7 +242,7 @@ func (r *reader) readProgram(program []string) {
 	switch {
 	case len(program) > 0 && program[0] == "":
 		r.add(emptyProgram())
-	case len(program) == 0 && r.request.explain == "":
+	case len(program) == 0 && r.request.explain == "" && r.request.file == nil:
 		r.add(noProgram())
 	}
 	read(r, "workdir", &c.Dir, func(text string) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,7 +126,7 @@ func TestStdinIsConnectedWhenAsked(t *testing.T) {
 // Every flag has its help, and there is no help without a flag.
 func TestFlagHelp(t *testing.T) {
 	help := flagHelp()
-	for _, s := range append(sandboxFlags(), streamFlags()...) {
+	for _, s := range slices.Concat(sandboxFlags(), streamFlags(), programFlags()) {
 		if help[s.name] == "" {
 			t.Errorf("--%s has no help", s.name)
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/plan"
 )
@@ -31,6 +32,10 @@ type outcome struct {
 	code int
 	// midLine says that the terminal shows a line without end.
 	midLine bool
+	// repair is what --repair-prompt prints; empty if the program did not fail.
+	repair string
+	// openLine says that standard output, terminal or not, ends within a line.
+	openLine bool
 }
 
 func refused(problems ...plan.Problem) outcome {
@@ -73,6 +78,12 @@ func (a *app) conclude(r request, o outcome) {
 	a.print(o.problems...)
 	for _, line := range lines {
 		fmt.Fprintln(a.stderr, line)
+	}
+	if r.file != nil && r.file.printRepair && o.repair != "" {
+		if o.openLine {
+			fmt.Fprintln(a.stdout)
+		}
+		io.WriteString(a.stdout, o.repair)
 	}
 }
 
@@ -142,12 +153,18 @@ func (a *app) openTerminal() (*session, error) {
 func (a *app) once(i *interrupts, r request) outcome {
 	stdout := newStream(a.stdout, func() { i.cancel(errPipeClosed) })
 	stderr := newStream(a.stderr, nil)
+	if r.file != nil {
+		stderr.tail = &program.Tail{Size: program.RepairBytes}
+	}
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	}
 	rt, err := a.open(i.ctx, isolate.Options{Spares: isolate.NoSpares})
 	if err != nil {
 		return a.withoutResult(i, err)
+	}
+	if problems := a.prepare(i.ctx, rt, &r); len(problems) > 0 {
+		return refused(append(problems, problemsOf(rt.Close())...)...)
 	}
 	result, err := rt.Run(i.ctx, r.policy, r.cmd)
 	closeErr := rt.Close()
@@ -157,6 +174,10 @@ func (a *app) once(i *interrupts, r request) outcome {
 	o := outcome{result: &result, code: result.CommandExitCode(), midLine: stdout.midLine() || stderr.midLine()}
 	if result.Reason == isolate.ReasonCancelled {
 		o.code = i.exitCode(o.code)
+	}
+	if stderr.tail != nil {
+		o.repair = repair(result, r, stderr.tail.Bytes())
+		o.openLine = stdout.last != 0 && stdout.last != '\n'
 	}
 	for _, err := range []error{stdout.end("standard output"), stderr.end("standard error"), closeErr} {
 		if err != nil {
@@ -195,6 +216,8 @@ type stream struct {
 	text *safeterm.Writer // nil if it is no terminal
 	// onPipe is called when nobody reads the stream any more; nil is nothing.
 	onPipe func()
+	// tail keeps the end of what is written; nil is nothing.
+	tail *program.Tail
 
 	mu   sync.Mutex
 	last byte // written; 0 at the start
@@ -215,6 +238,9 @@ func (s *stream) Write(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	if len(p) > 0 {
 		s.last = p[len(p)-1]
+	}
+	if s.tail != nil {
+		_, _ = s.tail.Write(p)
 	}
 	n, err := s.dst.Write(p)
 	if err != nil && s.err == nil {

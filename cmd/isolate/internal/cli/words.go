@@ -13,8 +13,9 @@ import (
 	"github.com/isolate-run/isolate/workspace"
 )
 
-// Everything the command says to a person stands in this file (what went
-// wrong, and what to do) and in helptext.go (what there is). The rules:
+// Everything the command says to a person stands in this file and those beside
+// it named words_… (what went wrong, and what to do) and in helptext.go (what
+// there is). The rules:
 //
 //   - A problem is one line "error: cannot <verb> <object>: cause", then
 //     "hint:" lines that say what to do, as an order. All problems are told.
@@ -49,6 +50,9 @@ func (a *app) refuse(problems ...plan.Problem) int {
 
 // problemsOf takes an error apart into what a person can do something about.
 func problemsOf(err error) []plan.Problem {
+	if err == nil {
+		return nil
+	}
 	var refusal *plan.Refusal
 	if errors.As(err, &refusal) && len(refusal.Problems) > 0 {
 		return refusal.Problems
@@ -393,6 +397,18 @@ func notCopied(list []workspace.Entry, way string) string {
 		files = fmt.Sprintf("%d files were", len(list))
 	}
 	return fmt.Sprintf("%s not copied %s, first %q: %s; --meta lists them", files, way, list[0].Path, list[0].Why)
+}
+
+// howFailed says in one phrase how a program failed.
+func howFailed(res isolate.Result, r request) string {
+	if text := ending(res, r.policy.WithDefaults(), r); text != "" {
+		text, _, _ = strings.Cut(text, ";")
+		return text
+	}
+	if res.Signal != 0 {
+		return fmt.Sprintf("ended by signal %d", res.Signal)
+	}
+	return fmt.Sprintf("exit code %d", res.ExitCode)
 }
 
 // cause is the reason without the path, which the words around it have.

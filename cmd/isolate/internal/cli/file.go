@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// programFile is the file of the run command.
+type programFile struct {
+	// typed is how the user named it.
+	typed string
+	start program.Start
+	// inside is its path in the sandbox.
+	inside string
+	// arguments are the program's own.
+	arguments []string
+	// printRepair is --repair-prompt.
+	printRepair bool
+	// memory holds a program from standard input; nil is that there is none.
+	memory *os.File
+}
+
+// maxProgram bounds a program on standard input, in bytes.
+const maxProgram = 16 << 20
+
+// runCommand runs a program file.
+func (a *app) runCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		DisableFlagsInUseLine: true,
+		Use:                   "run [flags] program [argument ...] [-- argument ...]",
+		Short:                 runShort,
+		Long:                  runLong,
+		Example:               runExample,
+		Args:                  cobra.ArbitraryArgs,
+		Annotations:           map[string]string{flagsAnywhere: ""},
+	}
+	f := addFlags(cmd, append(programFlags(), sandboxFlags()...))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r := &reader{app: a, flags: f, problems: a.mistakes}
+		r.readFile(args)
+		if r.request.file.memory != nil {
+			defer r.request.file.memory.Close()
+		}
+		a.do(cmd.Context(), r.request, r.problems)
+		return nil
+	}
+	return cmd
+}
+
+// readFile reads the program file and everything else of the run command.
+func (r *reader) readFile(args []string) {
+	p := &programFile{printRepair: r.flags.on("repair-prompt", &r.problems)}
+	r.request.file = p
+	r.request.cmd.Answer = isolate.FindAnswer
+	var lang string
+	read(r, "lang", &lang, func(text string) (string, error) {
+		if _, known := program.Suffix(text); !known {
+			r.add(unknownLanguage(text, program.Languages()))
+			text = ""
+		}
+		return text, nil
+	})
+	if len(args) == 0 || args[0] == "" {
+		if len(args) > 0 || len(r.flags.many("explain")) == 0 {
+			r.add(noFile())
+		}
+		r.readAll(nil)
+		return
+	}
+	p.typed, p.arguments = args[0], args[1:]
+	if p.typed == "-" {
+		r.fromInput(p, lang)
+	} else {
+		r.fromFile(p, lang)
+	}
+	if p.inside == "" {
+		r.readAll(nil) // why is told already
+		return
+	}
+	r.readAll(slices.Concat(p.start.Command, []string{p.inside}, p.arguments))
+}
+
+// fromFile looks at a program file of the host.
+func (r *reader) fromFile(p *programFile, lang string) {
+	file, err := r.abs(p.typed)
+	if err != nil {
+		r.add(unreadable("program", p.typed, err))
+		return
+	}
+	head, st, err := readHead(file)
+	switch {
+	case err != nil:
+		r.add(unreadable("program", p.typed, err))
+		return
+	case st.IsDir():
+		r.add(programIsDir(p.typed))
+		return
+	case !st.Mode().IsRegular():
+		r.add(programIsSpecial(p.typed))
+		return
+	}
+	if p.start, err = program.Choose(filepath.Base(file), lang, head, st.Mode()); err != nil {
+		r.add(noInterpreter(p.typed, err))
+	}
+	inside, copied := r.copiedBy(file)
+	if !copied {
+		inside = filepath.Base(file)
+		r.request.cmd.In = append(r.request.cmd.In, isolate.Input{Source: file, Target: inside})
+	}
+	p.inside = path.Join(workspaceDir, inside)
+}
+
+// readHead reads the beginning of a file. What is no file is not opened: that
+// alone can do something.
+func readHead(file string) ([]byte, os.FileInfo, error) {
+	st, err := os.Stat(file)
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, st, err
+	}
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, st, err
+	}
+	defer f.Close()
+	head := make([]byte, program.HeadSize)
+	n, err := io.ReadFull(f, head)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], st, err
+}
+
+// copiedBy says where --in puts the file, if one does. Mistakes in --in are
+// told when they are read for themselves.
+func (r *reader) copiedBy(file string) (inside string, copied bool) {
+	for _, text := range r.flags.many("in") {
+		in, err := r.readInput(text)
+		if err != nil {
+			continue
+		}
+		if in.Source == file {
+			if in.Target == "" {
+				in.Target = filepath.Base(file)
+			}
+			return in.Target, true
+		}
+		if rest, beneath := strings.CutPrefix(file, strings.TrimSuffix(in.Source, "/")+"/"); beneath {
+			return path.Join(in.Target, rest), true
+		}
+	}
+	return "", false
+}
+
+// fromInput reads a program from standard input into memory, where --in finds it.
+func (r *reader) fromInput(p *programFile, lang string) {
+	if r.flags.on("stdin", &r.problems) {
+		r.add(programAndStdin())
+	}
+	if len(r.problems) > 0 {
+		return // nothing will run, so nothing is waited for
+	}
+	text, err := io.ReadAll(io.LimitReader(r.stdin, maxProgram+1))
+	switch {
+	case err != nil:
+		r.add(unreadable("program", "-", err))
+		return
+	case len(text) > maxProgram:
+		r.add(programTooLarge(maxProgram))
+		return
+	}
+	if p.start, err = program.Choose("program", lang, text, 0o755); err != nil {
+		r.add(noInterpreter("-", err))
+		return
+	}
+	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC)
+	if err != nil {
+		r.add(unreadable("program", "-", err))
+		return
+	}
+	p.memory = os.NewFile(uintptr(fd), "program")
+	if _, err := p.memory.Write(text); err != nil {
+		r.add(unreadable("program", "-", err))
+		return
+	}
+	suffix, _ := program.Suffix(p.start.Language)
+	name := "program" + suffix
+	p.inside = path.Join(workspaceDir, name)
+	r.request.cmd.In = append(r.request.cmd.In, isolate.Input{Source: "/proc/self/fd/" + strconv.Itoa(fd), Target: name})
+}
+
+// prepare does what only a sandbox can: it asks the interpreter inside what it
+// can do.
+func (a *app) prepare(ctx context.Context, rt runtime, r *request) []plan.Problem {
+	if r.file == nil || r.file.start.Language != program.TypeScript {
+		return nil
+	}
+	res, err := rt.Run(ctx, r.policy, isolate.Cmd{Args: []string{"node", "-p", canStripTypes}})
+	if err != nil {
+		return problemsOf(err)
+	}
+	switch strings.TrimSpace(string(res.Stdout.Kept)) {
+	case "yes":
+		return nil
+	case "flag":
+		args := []string{"node", "--experimental-strip-types", "--disable-warning=ExperimentalWarning"}
+		r.cmd.Args = append(args, r.cmd.Args[1:]...)
+		return nil
+	}
+	return []plan.Problem{noTypeScript(r.file.typed, res.NotStarted != "")}
+}
+
+// canStripTypes is JavaScript that says whether node runs TypeScript: from
+// 22.18 on by itself, from 22.6 on if it is asked to.
+const canStripTypes = `process.features.typescript ? "yes" : process.allowedNodeEnvironmentFlags.has("--experimental-strip-types") ? "flag" : "no"`
+
+// repair is what a model should know of a run; empty if its program did not
+// fail.
+func repair(res isolate.Result, r request, stderr []byte) string {
+	if res.Reason == isolate.ReasonCancelled || res.Reason == isolate.ReasonSandboxError || res.CommandExitCode() == 0 {
+		return ""
+	}
+	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Stderr: stderr})
+}
