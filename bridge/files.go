@@ -1,13 +1,23 @@
 package bridge
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/internal/dirfd"
 )
 
 // Handles are the directories of one bridge, of one mount but for Workspace.
 // They were opened before any program ran and are closed by FileServer.Close.
+//
+// What a program sees of the file system must be a bind mount of a directory
+// in which Claim is not: the kernel then keeps it from Claim even through a
+// directory of its own that was moved there.
 type Handles struct {
 	// Flat is Dir itself, Req and Resp its parts. Claim is a directory of the
 	// same file system that no program can see.
@@ -19,22 +29,255 @@ type Handles struct {
 	Owner dirfd.Owner
 }
 
-// Watcher tells the file servers of a process that something has changed. All
-// share one inotify instance, of which a user has few.
-type Watcher struct{}
+// place is a directory in which requests may appear.
+type place int
 
-// NewWatcher makes a watcher. Close ends it.
-func NewWatcher() (*Watcher, error) { return &Watcher{}, nil }
+const (
+	inReq place = iota
+	inFlat
+)
 
-// Close ends the watcher.
-func (w *Watcher) Close() error { return nil }
+// Bounds of the file transport.
+const (
+	// queueMax is how many announced requests wait to be claimed; if there are
+	// more, the directories are read instead.
+	queueMax = 512
+	// again is when a directory is read a second time after something may
+	// have been missed (rule 16). While nothing may have been, no clock runs.
+	again = 250 * time.Millisecond
+	// settling is how long a file that nobody announced must have been left
+	// alone before it is taken for whole.
+	settling = 20 * time.Millisecond
+	// lookPause is the least time between two readings.
+	lookPause = 5 * time.Millisecond
+)
+
+// hint is an announced request.
+type hint struct {
+	name  string
+	place place
+	// made tells that it was only created, and may not be written yet.
+	made bool
+}
 
 // FileServer serves requests that come as files.
-type FileServer struct{}
+type FileServer struct {
+	w       *Watcher
+	b       *Broker
+	h       Handles
+	files   Files
+	dirs    [2]int // Req and Flat
+	resp    int
+	claims  int
+	device  uint64
+	owners  [2]uint32
+	watches []int32
+	ended   chan struct{}
+	stop    chan struct{}
+	wake    chan struct{} // holds a token when hints or rescan is new
+	buf     []byte        // of one request and one byte more
 
-// ServeFiles begins to serve requests from h through b. It takes h over.
-func ServeFiles(w *Watcher, h Handles, b *Broker) (*FileServer, error) { return &FileServer{}, nil }
+	mu     sync.Mutex
+	queue  []hint
+	rescan bool
+
+	// Of the loop alone.
+	spare  []hint    // room for the next queue
+	looked time.Time // no reading of directories before this
+
+	out replies
+}
+
+// ServeFiles begins to serve requests from h through b. It takes h over, but
+// for Workspace, even if it fails.
+func ServeFiles(w *Watcher, h Handles, b *Broker) (*FileServer, error) {
+	s := &FileServer{
+		w: w, b: b, h: h, files: NewFiles(h.Workspace, h.Owner),
+		ended: make(chan struct{}), stop: make(chan struct{}), wake: make(chan struct{}, 1),
+		rescan: true,
+	}
+	if err := s.open(); err != nil {
+		s.forget()
+		return nil, err
+	}
+	s.wake <- struct{}{}
+	go s.loop()
+	return s, nil
+}
+
+func (s *FileServer) open() error {
+	for _, f := range []*os.File{s.h.Flat, s.h.Req, s.h.Resp, s.h.Claim} {
+		if f == nil {
+			return errors.New("cannot serve files: a directory handle is missing")
+		}
+	}
+	// The numbers stay valid until forget, which comes after their last use.
+	s.dirs = [2]int{inReq: int(s.h.Req.Fd()), inFlat: int(s.h.Flat.Fd())}
+	s.resp, s.claims = int(s.h.Resp.Fd()), int(s.h.Claim.Fd())
+	var req, claim unix.Stat_t
+	if err := errors.Join(unix.Fstat(s.dirs[inReq], &req), unix.Fstat(s.claims, &claim)); err != nil {
+		return fmt.Errorf("cannot serve files: %w", err)
+	}
+	s.device, s.owners = claim.Dev, [2]uint32{req.Uid, uint32(os.Geteuid())}
+	if s.h.Owner != (dirfd.Owner{}) {
+		s.owners[1] = uint32(s.h.Owner.UID)
+	}
+	s.out.init()
+	s.refill()
+	for p, dir := range s.dirs {
+		wd, err := s.w.add(dir, s, place(p))
+		if err != nil {
+			return err
+		}
+		s.watches = append(s.watches, wd)
+	}
+	return nil
+}
 
 // Close ends the service and closes the handles. It does not close the broker.
 // It is idempotent.
-func (s *FileServer) Close() error { return nil }
+func (s *FileServer) Close() error {
+	s.mu.Lock()
+	select {
+	case <-s.stop:
+	default:
+		close(s.stop)
+	}
+	s.mu.Unlock()
+	<-s.ended
+	return nil
+}
+
+// forget gives everything up. No answer is written after it.
+func (s *FileServer) forget() {
+	s.w.remove(s.watches...)
+	s.out.mu.Lock()
+	s.out.closed = true
+	s.out.mu.Unlock()
+	for _, f := range []*os.File{s.h.Flat, s.h.Req, s.h.Resp, s.h.Claim} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// tell takes an event from the watcher. It does not wait.
+func (s *FileServer) tell(p place, name []byte, mask uint32) {
+	id, ok := requestID(string(name))
+	if !ok {
+		// Counted when it comes into being, not again when it is written.
+		if mask&unix.IN_CLOSE_WRITE == 0 && !passing(string(name)) && !s.own(p, string(name)) {
+			s.b.ignore(1)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.queue) >= queueMax:
+		s.rescan = true
+	default:
+		made := mask&(unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE) == 0
+		s.queue = append(s.queue, hint{id, p, made})
+	}
+	s.signal()
+}
+
+// own tells which names in Flat are not the program's.
+func (s *FileServer) own(p place, name string) bool {
+	if p != inFlat {
+		return false
+	}
+	if name == ReqDir || name == RespDir || name == SDKDir {
+		return true
+	}
+	return len(name) > len(respPrefix) && name[:len(respPrefix)] == respPrefix
+}
+
+// missed makes the server read its directories. It does not wait.
+func (s *FileServer) missed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rescan = true
+	s.signal()
+}
+
+// signal wakes the loop. The caller holds the lock.
+func (s *FileServer) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop claims requests until the server is closed.
+func (s *FileServer) loop() {
+	defer close(s.ended)
+	defer s.forget()
+	// A nil channel: no clock runs until there is a reason.
+	var later <-chan time.Time
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.wake:
+		case <-later:
+			later = nil
+			s.missed()
+		}
+		if wait := s.work(); wait > 0 && later == nil {
+			later = time.After(wait)
+		}
+	}
+}
+
+// work takes what was announced, then reads the directories if that is due.
+// The result is when they should be read again, or 0.
+func (s *FileServer) work() (wait time.Duration) {
+	for {
+		s.mu.Lock()
+		queue, rescan := s.queue, s.rescan
+		s.queue, s.rescan = s.spare[:0], false
+		s.mu.Unlock()
+		s.spare = queue
+		if len(queue) == 0 && !rescan {
+			return wait
+		}
+		for _, h := range queue {
+			if s.stopped() {
+				return 0
+			}
+			if s.take(h) {
+				wait = again
+			}
+		}
+		if rescan {
+			wait = max(wait, s.look())
+		}
+	}
+}
+
+// look reads the directories, but spends no more than half of the time on it,
+// whatever a program does to call for it.
+func (s *FileServer) look() (wait time.Duration) {
+	if rest := s.looked.Sub(time.Now()); rest > 0 {
+		return rest
+	}
+	begin := time.Now()
+	unsure := s.scan()
+	now := time.Now()
+	s.looked = now.Add(max(now.Sub(begin), lookPause))
+	if unsure {
+		return again
+	}
+	return 0
+}
+
+func (s *FileServer) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}

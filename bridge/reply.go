@@ -1,0 +1,267 @@
+package bridge
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of answers that wait to be read.
+const (
+	// keptMax is how many answered calls are remembered; the oldest answers
+	// go when there are more.
+	keptMax = 4096
+	// evictAge is how long an answer stays at least while others can be
+	// spared; errors then come from the reserve.
+	evictAge = time.Second
+	// reserved is how many errors can be answered when no space is left
+	// (rule 14), and reserveBytes what each may be long.
+	reserved     = 8
+	reserveBytes = 4 << 10
+)
+
+// replies is what is known of answers. The lock is held while one is written:
+// they are short, and the file system's own locks would queue them anyway.
+type replies struct {
+	counter atomic.Int64 // makes names in Claim
+
+	mu       sync.Mutex
+	closed   bool
+	expected map[string]struct{} // claimed, not answered
+	kept     map[string]kept     // answered, not removed
+	order    []string            // of kept, oldest first; may hold ids that are gone
+	spares   []string            // numbers of reserve files in Claim
+	counted  int                 // junk that was found by scans
+}
+
+// kept is an answer that is there.
+type kept struct {
+	at   time.Time
+	flat bool
+}
+
+func (r *replies) init() {
+	r.expected, r.kept = map[string]struct{}{}, map[string]kept{}
+}
+
+// next makes a number that is used once.
+func (r *replies) next() int64 { return r.counter.Add(1) }
+
+// expect notes that an id will be answered; false if it is already, or will
+// be.
+func (r *replies) expect(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.expected[id]; ok {
+		return false
+	}
+	if _, ok := r.kept[id]; ok {
+		return false
+	}
+	r.expected[id] = struct{}{}
+	return true
+}
+
+// known tells whether an id is or will be answered.
+func (r *replies) known(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, e := r.expected[id]
+	_, k := r.kept[id]
+	return e || k
+}
+
+// junk counts what a scan found, as far as no scan found as much before.
+func (r *replies) junk(b *Broker, n int) {
+	r.mu.Lock()
+	more := n - r.counted
+	r.counted = max(n, r.counted)
+	r.mu.Unlock()
+	if more > 0 {
+		b.ignore(int64(more))
+	}
+}
+
+// reply writes the answer of a request: under another name in Claim, renamed
+// into Resp, then marked done.
+func (s *FileServer) reply(h hint, a Answer) {
+	body := appendAnswer(make([]byte, 0, 256+len(a.Value)), h.name, a)
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	delete(s.out.expected, h.name)
+	if s.out.closed {
+		return
+	}
+	err := s.h.Owner.Do(func() error { return s.write(h.name, body) })
+	if full(err) {
+		err = s.squeeze(h.name, a, body)
+	}
+	if err != nil {
+		// Only this call fails: its program waits until its own time is over.
+		return
+	}
+	s.out.kept[h.name] = kept{time.Now(), h.place == inFlat}
+	s.out.order = append(s.out.order, h.name)
+	if h.place == inFlat {
+		s.link(h.name)
+	}
+	if len(s.out.kept) > keptMax {
+		s.evict(1, 0)
+	}
+	s.trim()
+	if len(s.out.spares) < reserved {
+		s.refill()
+	}
+}
+
+// write makes both files of an answer. It leaves nothing behind if it fails.
+func (s *FileServer) write(id string, body []byte) error {
+	temp := "t" + strconv.FormatInt(s.out.next(), 10)
+	fd, err := unix.Openat(s.claims, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	err = writeAll(fd, body)
+	unix.Close(fd)
+	if err == nil {
+		err = s.publish(temp, id)
+	}
+	if err != nil {
+		unix.Unlinkat(s.claims, temp, 0)
+	}
+	return err
+}
+
+// publish renames a whole answer into Resp and marks it done.
+func (s *FileServer) publish(temp, id string) error {
+	name, done := respPrefix+id+jsonSuffix, respPrefix+id+doneSuffix
+	// A rename replaces a file or link of that name and follows nothing.
+	if err := unix.Renameat(s.claims, temp, s.resp, name); err != nil {
+		return err
+	}
+	err := unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)
+	if errors.Is(err, unix.EEXIST) {
+		unix.Unlinkat(s.resp, done, 0)
+		err = unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)
+	}
+	if err != nil {
+		unix.Unlinkat(s.resp, name, 0)
+	}
+	return err
+}
+
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// full tells the errors of a file system without space or inodes.
+func full(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// link gives an answer its names in Flat too. What a program put there is
+// removed, not followed.
+func (s *FileServer) link(id string) {
+	_ = s.h.Owner.Do(func() error {
+		for _, suffix := range []string{jsonSuffix, doneSuffix} {
+			name := respPrefix + id + suffix
+			err := unix.Linkat(s.resp, name, s.dirs[inFlat], name, 0)
+			if errors.Is(err, unix.EEXIST) {
+				unix.Unlinkat(s.dirs[inFlat], name, 0)
+				err = unix.Linkat(s.resp, name, s.dirs[inFlat], name, 0)
+			}
+			if err != nil {
+				return err // the answer in Resp is still there
+			}
+		}
+		return nil
+	})
+}
+
+// drop removes a claimed file.
+func (s *FileServer) drop(claimed string) {
+	if claimed == "" {
+		return
+	}
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	if !s.out.closed {
+		// It can only fail for a directory that was swapped in at the last
+		// moment; that stays, unread.
+		unix.Unlinkat(s.claims, claimed, 0)
+	}
+}
+
+// acknowledge removes answers that the program has read.
+func (s *FileServer) acknowledge(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	if s.out.closed {
+		return
+	}
+	for _, id := range ids {
+		s.remove(id)
+	}
+}
+
+// remove removes the files of an answer, if it is there.
+func (s *FileServer) remove(id string) bool {
+	k, ok := s.out.kept[id]
+	if !ok {
+		return false
+	}
+	delete(s.out.kept, id)
+	for _, suffix := range []string{doneSuffix, jsonSuffix} {
+		unix.Unlinkat(s.resp, respPrefix+id+suffix, 0)
+		if k.flat {
+			unix.Unlinkat(s.dirs[inFlat], respPrefix+id+suffix, 0)
+		}
+	}
+	return true
+}
+
+// evict removes up to n of the oldest answers that are at least of an age.
+func (s *FileServer) evict(n int, age time.Duration) (removed int) {
+	for len(s.out.order) > 0 && removed < n {
+		id := s.out.order[0]
+		if k, ok := s.out.kept[id]; ok && time.Since(k.at) < age {
+			break
+		}
+		s.out.order = s.out.order[1:]
+		if s.remove(id) {
+			removed++
+		}
+	}
+	return removed
+}
+
+// trim forgets the order of answers that are gone.
+func (s *FileServer) trim() {
+	if len(s.out.order) < 2*len(s.out.kept)+64 {
+		return
+	}
+	order := make([]string, 0, len(s.out.kept))
+	for _, id := range s.out.order {
+		if _, ok := s.out.kept[id]; ok {
+			order = append(order, id)
+		}
+	}
+	s.out.order = order
+}

@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// The reserve is a few files in Claim that already have their block and inode,
+// for errors that must be answered when the file system is full. They come in
+// pairs: b<n> for the body, d<n> for the mark.
+
+// refill makes the reserve complete again, as far as there is space. The
+// caller holds the lock, or is alone.
+func (s *FileServer) refill() {
+	for len(s.out.spares) < reserved {
+		n := strconv.FormatInt(s.out.next(), 10)
+		if err := s.h.Owner.Do(func() error { return s.makeSpare(n) }); err != nil {
+			return
+		}
+		s.out.spares = append(s.out.spares, n)
+	}
+}
+
+// makeSpare makes one pair.
+func (s *FileServer) makeSpare(n string) error {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(s.claims, "b"+n, flags, 0o644)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(fd, 0, 0, reserveBytes)
+	if err == unix.EOPNOTSUPP {
+		err = writeAll(fd, make([]byte, reserveBytes))
+	}
+	unix.Close(fd)
+	if err == nil {
+		err = unix.Mknodat(s.claims, "d"+n, unix.S_IFREG|0o444, 0)
+	}
+	if err != nil {
+		unix.Unlinkat(s.claims, "b"+n, 0)
+	}
+	return err
+}
+
+// squeeze answers a call although the file system is full: old answers go
+// first; then the error that there is no space takes the place of the answer;
+// then the reserve. It neither waits nor tries without end.
+func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
+	err := error(unix.ENOSPC)
+	if s.evict(keptMax, evictAge) > 0 {
+		err = s.h.Owner.Do(func() error { return s.write(id, body) })
+	}
+	if a.Err == nil || len(body) > reserveBytes {
+		a.Value, a.Err = nil, fault(CodeNoSpace)
+		body = appendAnswer(nil, id, a)
+		if full(err) {
+			err = s.h.Owner.Do(func() error { return s.write(id, body) })
+		}
+	}
+	if full(err) {
+		err = s.h.Owner.Do(func() error { return s.fromReserve(id, body) })
+	}
+	if full(err) && s.evict(reserved, 0) > 0 {
+		err = s.h.Owner.Do(func() error { return s.write(id, body) })
+	}
+	return err
+}
+
+// fromReserve answers with a pair of the reserve.
+func (s *FileServer) fromReserve(id string, body []byte) error {
+	if len(s.out.spares) == 0 {
+		return unix.ENOSPC
+	}
+	n := s.out.spares[len(s.out.spares)-1]
+	s.out.spares = s.out.spares[:len(s.out.spares)-1]
+	fd, err := unix.Openat(s.claims, "b"+n, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = writeAll(fd, body)
+	if err == nil {
+		err = unix.Ftruncate(fd, int64(len(body)))
+	}
+	unix.Close(fd)
+	if err == nil {
+		err = unix.Renameat(s.claims, "b"+n, s.resp, respPrefix+id+jsonSuffix)
+	}
+	if err == nil {
+		err = unix.Renameat(s.claims, "d"+n, s.resp, respPrefix+id+doneSuffix)
+	}
+	return err
+}
