@@ -1,0 +1,233 @@
+package egress
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+type cuts chan Reason
+
+func (c cuts) cut(r Reason) { c <- r }
+
+func (c cuts) want(t *testing.T, want Reason) {
+	t.Helper()
+	select {
+	case got := <-c:
+		if got != want {
+			t.Errorf("cut for %q, want %q", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("not cut, want %q", want)
+	}
+}
+
+func (c cuts) none(t *testing.T) {
+	t.Helper()
+	select {
+	case got := <-c:
+		t.Errorf("cut for %q", got)
+	default:
+	}
+}
+
+func compile(t *testing.T, p Policy, number uint64) *Generation {
+	t.Helper()
+	g, err := Compile(p, Floor{}, number, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestJudgeDeniesBeforeSetAndAfterStop(t *testing.T) {
+	j := NewJudge(0, nil)
+	if _, d := j.Open(flow(t, "a.example", 443), nil); d.Reason != ReasonStopped {
+		t.Errorf("before: %+v", d)
+	}
+	j.Set(compile(t, restricted(Rule{Name: "a.example"}), 1))
+	c := make(cuts, 1)
+	if _, d := j.Open(flow(t, "a.example", 443), c.cut); !d.Allowed() {
+		t.Fatalf("%+v", d)
+	}
+	j.Stop()
+	c.want(t, ReasonStopped)
+	if _, d := j.Open(flow(t, "a.example", 443), nil); d.Reason != ReasonStopped {
+		t.Errorf("after: %+v", d)
+	}
+}
+
+// D 61
+func TestExpiryCutsLivingFlows(t *testing.T) {
+	j := NewJudge(0, nil)
+	j.Set(compile(t, restricted(Rule{Name: "a.example", For: 100 * time.Millisecond}, Rule{Name: "b.example"}), 1))
+	a, b := make(cuts, 1), make(cuts, 1)
+	j.Open(flow(t, "a.example", 443), a.cut)
+	j.Open(flow(t, "b.example", 443), b.cut)
+	a.want(t, ReasonRuleExpired)
+	b.none(t)
+	if _, d := j.Open(flow(t, "a.example", 443), nil); d.Reason != ReasonRuleExpired {
+		t.Errorf("a new flow: %+v", d)
+	}
+}
+
+// D 62
+func TestPolicyChange(t *testing.T) {
+	j := NewJudge(0, nil)
+	rule := Rule{Name: "a.example"}
+	j.Set(compile(t, restricted(rule), 1))
+	c := make(cuts, 1)
+	j.Open(flow(t, "a.example", 443), c.cut)
+	j.Set(compile(t, restricted(rule, Rule{Name: "b.example"}), 2))
+	c.none(t)
+	j.Set(compile(t, restricted(Rule{Name: "b.example"}), 3))
+	c.want(t, ReasonPolicyRevoked)
+	if n := j.Living(); n != 0 {
+		t.Errorf("%d flows live", n)
+	}
+}
+
+// D 63
+func TestUses(t *testing.T) {
+	j := NewJudge(2, nil)
+	j.Set(compile(t, restricted(Rule{Name: "a.example", MaxFlows: 1}, Rule{Name: "b.example", MaxBytesOut: 10}), 1))
+	l, d := j.Open(flow(t, "a.example", 443), func(Reason) {})
+	if !d.Allowed() {
+		t.Fatal(d)
+	}
+	l.Close()
+	if _, d := j.Open(flow(t, "a.example", 443), nil); d.Reason != ReasonRuleExhausted {
+		t.Errorf("second flow: %+v", d)
+	}
+	b, _ := j.Open(flow(t, "b.example", 443), func(Reason) {})
+	if !b.Sent(10) || b.Sent(1) {
+		t.Error("bytes are not counted")
+	}
+	j.Open(flow(t, "b.example", 443), nil)
+	if _, d := j.Open(flow(t, "b.example", 443), nil); d.Reason != ReasonRuleExhausted {
+		t.Errorf("after the bytes: %+v", d)
+	}
+}
+
+func TestLimitFlows(t *testing.T) {
+	j := NewJudge(2, nil)
+	j.Set(compile(t, restricted(Rule{Name: "a.example"}), 1))
+	first, _ := j.Open(flow(t, "a.example", 443), nil)
+	j.Open(flow(t, "a.example", 443), nil)
+	if _, d := j.Open(flow(t, "a.example", 443), nil); d.Reason != ReasonLimitFlows {
+		t.Errorf("%+v", d)
+	}
+	first.Close()
+	if _, d := j.Open(flow(t, "a.example", 443), nil); !d.Allowed() {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestRefineEndsTheFlow(t *testing.T) {
+	j := NewJudge(0, nil)
+	j.Set(compile(t, restricted(Rule{Name: "a.example"}), 1))
+	l, _ := j.Open(flow(t, "a.example", 443), nil)
+	if d := l.Refine(with(flow(t, "a.example", 443), hello("b.example"))); d.Reason != ReasonSNIMismatch {
+		t.Errorf("%+v", d)
+	}
+	if j.Living() != 0 {
+		t.Error("a refused flow lives")
+	}
+}
+
+func TestShort(t *testing.T) {
+	p, err := ParseShort("allow:a.example,http://b.example,c.example:8443,tcp://d.example:5432,9.9.9.9:853,*.e.example,f.example:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Rule{{Name: "a.example"}, {Name: "b.example", Protocol: HTTP}, {Name: "c.example", Ports: []int{8443}},
+		{Name: "d.example", Protocol: TCP, Ports: []int{5432}}, {CIDR: "9.9.9.9/32", Protocol: TCP, Ports: []int{853}}, {Name: "*.e.example"},
+		{Name: "f.example", Ports: []int{22}, Protocol: SSH}}
+	if p.Mode != ModeRestricted || !reflect.DeepEqual(p.Rules, want) {
+		t.Errorf("got %+v", p)
+	}
+	for _, s := range []string{"", "some", "allow:", "allow:a.example,", "allow:a.example:0", "allow:a.example:x", "allow:gopher://a.example", "allow:*", "allow:9.9.9.9", "allow:127.1"} {
+		if _, err := ParseShort(s); err == nil {
+			t.Errorf("%q is taken", s)
+		}
+	}
+}
+
+func TestPolicyJSON(t *testing.T) {
+	p := restricted(Rule{Name: "a.example", Protocol: HTTP, For: time.Minute}, Rule{Name: "b.example", TLS: Intercept})
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q Policy
+	if err := json.Unmarshal(b, &q); err != nil || !reflect.DeepEqual(p, q) {
+		t.Errorf("%s became %+v, %v", b, q, err)
+	}
+}
+
+func TestPresetsHold(t *testing.T) {
+	for _, name := range Presets() {
+		r, err := Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bad := restricted(r...).Check(); bad != nil {
+			t.Errorf("%s: %v", name, bad)
+		}
+	}
+	if _, err := Preset("x"); err == nil || !strings.Contains(err.Error(), "pip") {
+		t.Errorf("got %v, want the names there are", err)
+	}
+}
+
+// D 53
+func TestGoPreset(t *testing.T) {
+	r, _ := Preset("go")
+	g := compile(t, restricted(r...), 1)
+	f := flow(t, "storage.googleapis.com", 443)
+	for _, c := range []struct {
+		method, path string
+		want         Reason
+	}{
+		{"GET", "/proxy-golang-org-prod/x.zip", ""},
+		{"GET", "/other/x.zip", ReasonPathNotAllowed},
+		{"PUT", "/proxy-golang-org-prod/x.zip", ReasonMethodNotAllowed},
+	} {
+		if d := g.DecideRequest(time.Now(), f, Request{Method: c.method, Host: "storage.googleapis.com", Path: c.path}); d.Reason != c.want {
+			t.Errorf("%s %s: %+v", c.method, c.path, d)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	p, _ := ParseShort("allow:a.example")
+	for target, want := range map[string]string{
+		"a.example:443": "allowed by https:a.example:443", "https://a.example/x": "allowed", "b.example": "to allow it: --net allow:b.example",
+		"169.254.169.254:80": "metadata", "a.example:22": "port_not_allowed",
+	} {
+		f, err := ParseTarget(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := Explain(p, f)
+		if err != nil || !strings.Contains(s, want) {
+			t.Errorf("%s: got %q, %v; want %q in it", target, s, err, want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	var s Summary
+	for _, e := range []Event{
+		{Type: EventOpen, Name: "a.example"}, {Type: EventClose, Name: "a.example", BytesIn: 5, BytesOut: 3},
+		{Type: EventDNS, Name: "b.example", Verdict: Refuse, Reason: ReasonNameNotAllowed}, {Type: EventDNS, Name: "b.example", Verdict: Refuse, Reason: ReasonNameNotAllowed},
+		{Type: EventDNS, Name: "a.example", Verdict: Allow}, {Type: EventFlood, Name: "c.example", Reason: ReasonLimitRate, Count: 100},
+	} {
+		s.Add(e)
+	}
+	if s.Flows != 1 || s.Denied != 102 || s.BytesIn != 5 || s.BytesOut != 3 || len(s.Denials) != 2 || s.Denials[0].Count != 2 {
+		t.Errorf("got %+v", s)
+	}
+}
