@@ -125,14 +125,16 @@ func TestStdinIsConnectedWhenAsked(t *testing.T) {
 
 // Every flag has its help, and there is no help without a flag.
 func TestFlagHelp(t *testing.T) {
-	help := flagHelp()
+	help, used := flagHelp(), map[string]bool{}
 	for _, s := range slices.Concat(sandboxFlags(), streamFlags(), programFlags()) {
 		if help[s.name] == "" {
 			t.Errorf("--%s has no help", s.name)
 		}
-		delete(help, s.name)
+		used[s.name] = true
 	}
 	for name := range help {
-		t.Errorf("there is help for --%s, which is no flag", name)
+		if !used[name] {
+			t.Errorf("there is help for --%s, which is no flag", name)
+		}
 	}
 }
