@@ -155,7 +155,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
 	proc, err := b.sandbox.Prepare(b.patience(ctx), prog)
 	if err != nil {
-		return Result{}, err
+		return Result{}, explainDir(err, prog.Dir)
 	}
 	if err := proc.Check(); err != nil {
 		proc.Abort()
@@ -202,6 +202,20 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		return Result{}, err
 	}
 	return res, nil
+}
+
+// explainDir says a working directory that is not there in words of its own: it
+// is the one thing of a command that only the far side can know.
+func explainDir(err error, dir string) error {
+	for _, errno := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP} {
+		if errors.Is(err, errno) && strings.Contains(err.Error(), "enter "+strconv.Quote(dir)) {
+			return &plan.Refusal{Cause: err, Problems: []plan.Problem{{
+				What: "cannot work in " + strconv.Quote(dir), Rule: errno.Error(),
+				Remedy: "copy a directory there (--in DIR:NAME), or leave it out to work in /workspace",
+			}}}
+		}
+	}
+	return err
 }
 
 // patience is when the start of a program has taken too long: at its wall-clock

@@ -88,9 +88,11 @@ func TestErrors(t *testing.T) {
 		}}, nil, told},
 		{"run fails", &fake{run: func(context.Context, isolate.Cmd) (isolate.Result, error) {
 			return isolate.Result{}, broken
-		}}, nil, "error: " + broken.Error() + "\n"},
-		{"close fails", &fake{closeErr: errors.New("cannot remove cgroup \"x\": device busy")}, nil, "error: cannot remove cgroup \"x\": device busy\n"},
-		{"close fails after a plan", &fake{closeErr: broken}, []string{"--explain"}, "error: " + broken.Error() + "\n"},
+		}}, nil, toldAs(broken)},
+		{"close fails", &fake{closeErr: errors.New("cannot remove cgroup \"x\": device busy")}, nil, toldAs(errors.New("cannot remove cgroup \"x\": device busy"))},
+		{"close fails after a plan", &fake{closeErr: broken}, []string{"--explain"}, toldAs(broken)},
+		{"no room", &fake{openErr: fmt.Errorf("cannot make it: %w", syscall.ENOSPC)}, nil, "error: cannot make it: no space left on device\nhint: make room there, or write to another place\n"},
+		{"no descriptors", &fake{openErr: fmt.Errorf("cannot open it: %w", syscall.EMFILE)}, nil, "error: cannot open it: too many open files\nhint: raise the limit of open files: ulimit -n 4096\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := call(t, c.f, "/", append(append([]string{"exec"}, c.args...), "--", "true")...)
@@ -99,6 +101,11 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// toldAs is an error for which isolate itself may be to blame.
+func toldAs(err error) string {
+	return "error: " + err.Error() + "\nhint: \"isolate doctor\" says what is missing on this machine; if that is nothing, it is a fault of isolate\n"
 }
 
 func TestExplain(t *testing.T) {
@@ -258,7 +265,7 @@ func TestOutputLost(t *testing.T) {
 	var stderr bytes.Buffer
 	a := testApp(f, "/", nil, full, &stderr)
 	code := a.main(t.Context(), []string{"exec", "yes"})
-	if want := "error: cannot write standard output: no space left on device\n"; code != exitRefused || stderr.String() != want {
+	if want := "error: cannot write standard output: no space left on device\nhint: make room there, or write to another place\n"; code != exitRefused || stderr.String() != want {
 		t.Errorf("code %d, standard error %q, want %q", code, stderr.String(), want)
 	}
 }

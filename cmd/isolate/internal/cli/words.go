@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/isolate-run/isolate"
@@ -61,7 +62,21 @@ func problemsOf(err error) []plan.Problem {
 	for line := range strings.Lines(err.Error()) {
 		list = append(list, plan.Problem{What: strings.TrimSuffix(line, "\n")})
 	}
+	if last := len(list) - 1; last >= 0 {
+		list[last].Remedy = remedy(err)
+	}
 	return list
+}
+
+// remedy is what to do about an error that says nothing about it itself.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room there, or write to another place"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "raise the limit of open files: ulimit -n 4096"
+	}
+	return "\"isolate doctor\" says what is missing on this machine; if that is nothing, it is a fault of isolate"
 }
 
 // Mistakes in commands and flags.
