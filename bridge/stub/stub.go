@@ -2,8 +2,10 @@
 // Python, JavaScript with TypeScript declarations, and a shell command, with an
 // index for any other language.
 //
-// Names and descriptions of tools are not trusted: they reach source code only
-// through encoders of literals. The package writes nothing and needs no kernel.
+// Names, descriptions and schemas of tools are not trusted: they reach source
+// code only through the encoders of literal.go and the identifiers of names.go.
+// What the modules do at run time is in sdk/ and the same for every set of
+// tools. The package writes nothing and needs no kernel.
 package stub
 
 import "github.com/isolate-run/isolate/bridge"
@@ -25,6 +27,25 @@ const (
 	NodePath   = "node_modules" // for NODE_PATH and the link /node_modules
 )
 
-// Generate makes the modules for a set of tools. Names that clash after they
-// were made into identifiers are an error.
-func Generate(set *bridge.Set) ([]File, error) { return nil, nil }
+// Generate makes the modules for a set of tools. The same set gives the same
+// files. Names that clash after they were made into identifiers are an error,
+// which lists all such clashes.
+func Generate(set *bridge.Set) ([]File, error) {
+	m, err := newModel(set)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, language := range []func() ([]File, error){m.python, m.script, m.shell} {
+		f, err := language()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f...)
+	}
+	index, err := m.index()
+	if err != nil {
+		return nil, err
+	}
+	return append(files, index), nil
+}

@@ -1,0 +1,236 @@
+package stub_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/internal/testenv"
+)
+
+var invoice = `{"type":"object","description":"One invoice.","properties":{
+	"id":{"type":"string"},"total":{"type":"number","description":"With tax."},
+	"lines":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"class":{"type":"integer"}},"required":["text"]}}},
+	"required":["id","total"]}`
+
+// tools are those of most tests here.
+func tools(t testing.TB) []bridge.Tool {
+	get := bridge.Tool{
+		Name: "get-invoice", Description: "Get one invoice.\nIt is looked up by its number.",
+		Input: parse(t, `{"type":"object","properties":{
+			"number":{"type":"string","description":"Like A-17."},
+			"currency":{"type":"string","enum":["EUR","USD"],"default":"EUR"},
+			"from":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"},"default":[]},
+			"note":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}},
+			"required":["number"],"additionalProperties":false}`),
+		Output: parse(t, invoice), Source: "go",
+		Run: func(_ context.Context, c bridge.Call) (bridge.Reply, error) { return bridge.Reply{Value: c.Args}, nil },
+	}
+	fail := bridge.Tool{
+		Name: "fail", Description: "Fails as it is told.",
+		Input: parse(t, `{"type":"object","properties":{"class":{"type":"string"}},"required":["class"]}`),
+		Run: func(_ context.Context, c bridge.Call) (bridge.Reply, error) {
+			var a struct{ Class bridge.Class }
+			if err := json.Unmarshal(c.Args, &a); err != nil {
+				return bridge.Reply{}, err
+			}
+			return bridge.Reply{}, &bridge.Error{Class: a.Class, Code: "a_code", Message: "it said \"no\" \\ twice", Details: json.RawMessage(`{"error":"x"}`)}
+		},
+	}
+	same := echo("echo", "Gives its arguments back.", nil, nil)
+	file := echo("files.read_file", "Reads.", parse(t, `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`), nil)
+	file.Source = "mcp files"
+	nothing := echo("nothing", "", parse(t, `{"type":"object","properties":{}}`), nil)
+	return []bridge.Tool{get, fail, same, file, nothing}
+}
+
+func TestPythonCalls(t *testing.T) {
+	testenv.Require(t, testenv.Python3)
+	h := serve(t, bridge.Options{}, tools(t)...)
+	got := h.output(t, python, "-c", `
+import isolate_tools as tools
+from isolate_tools import *
+print(get_invoice(number="A-17"))
+print(get_invoice(number="A-17", currency="USD", from_=3, tags=[], note=None))
+print(echo(**{"a b": 1, "from": [None, True, 2**63, 1e308, "\0\u2028é"]}), nothing())
+print(tools.files.read_file(path="x"), files_read_file(path="y"), call("echo", {"z": 1}))
+for kind in ["denied", "invalid_arguments", "timeout", "limit", "failed", "closed"]:
+    try:
+        fail(**{"class_": kind})
+    except ToolError as err:
+        print(type(err).__name__, err.code, err.details, err)
+try:
+    call("no_such")
+except ToolInvalidArguments as err:
+    print(err.code)
+for bad in [float("nan"), object(), "\ud800"]:
+    try:
+        echo(x=bad)
+    except ToolInvalidArguments as err:
+        print("bad", err.code)
+print(tools.map(echo, [{"i": i} for i in range(20)]) == [{"i": i} for i in range(20)], tools.map(str, [1, 2]))
+print(search_tools("invoice"))
+print(map is __builtins__.map, "map" in dir(tools))
+`)
+	want := `
+{'number': 'A-17'}
+{'currency': 'USD', 'from': 3, 'number': 'A-17', 'tags': []}
+{'a b': 1, 'from': [None, True, 9223372036854775808, 1e+308, '\x00\u2028é']} {}
+{'path': 'x'} {'path': 'y'} {'z': 1}
+ToolDenied a_code {'error': 'x'} fail: it said "no" \ twice
+ToolInvalidArguments a_code {'error': 'x'} fail: it said "no" \ twice
+ToolTimeout a_code {'error': 'x'} fail: it said "no" \ twice
+ToolLimit a_code {'error': 'x'} fail: it said "no" \ twice
+ToolFailed a_code {'error': 'x'} fail: it said "no" \ twice
+BridgeClosed a_code {'error': 'x'} fail: it said "no" \ twice
+unknown_tool
+bad invalid_arguments
+bad invalid_arguments
+bad invalid_arguments
+True ['1', '2']
+['get_invoice(*, number: str, currency: Literal["EUR", "USD"] = "EUR", from_: int = unset, note: str | None = None, tags: list[str] = []) -> GetInvoiceResult  # Get one invoice.']
+True True`
+	compare(t, got, want)
+}
+
+func compare(t *testing.T, got, want string) {
+	t.Helper()
+	want = strings.TrimSpace(want)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPythonAsync(t *testing.T) {
+	testenv.Require(t, testenv.Python3)
+	h := serve(t, bridge.Options{}, tools(t)...)
+	got := h.output(t, python, "-c", `
+import asyncio
+from isolate_tools import aio
+
+async def main():
+    print(await aio.get_invoice(number="A"), await aio.files.read_file(path="p"))
+    print(await asyncio.gather(*[aio.echo(i=i) for i in range(5)]))
+    print(await aio.map(aio.echo, [{"i": i} for i in range(50)]) == [{"i": i} for i in range(50)])
+    try:
+        await aio.fail(class_="denied")
+    except aio.ToolDenied as err:
+        print(err.code)
+
+asyncio.run(main())
+asyncio.run(main())
+`)
+	once := `
+{'number': 'A'} {'path': 'p'}
+[{'i': 0}, {'i': 1}, {'i': 2}, {'i': 3}, {'i': 4}]
+True
+a_code`
+	compare(t, got, once+once)
+}
+
+func TestNodeCalls(t *testing.T) {
+	testenv.Require(t, testenv.Node)
+	h := serve(t, bridge.Options{}, tools(t)...)
+	const program = `
+const run = async (tools) => {
+  const { get_invoice, echo, fail, call, callSync, map, searchTools, ToolError, ToolInvalidArguments } = tools;
+  const say = (...v) => console.log(...v.map((x) => typeof x === 'string' ? x : JSON.stringify(x, (_, v) => typeof v === 'bigint' ? v + 'n' : v)));
+  say(await get_invoice({ number: 'A-17' }), get_invoice.sync({ number: 'A', from: 3 }));
+  say(await echo({ 'a b': 1, from: [null, true, 2n ** 63n + 1n, 1e308, '\0\u2028é', -7, '12345678901234567890'] }), await tools.nothing());
+  say(await tools.files_read_file({ path: 'x' }), await call('echo', { z: 1 }), callSync('echo', { z: 2 }), callSync('echo'));
+  for (const kind of ['denied', 'invalid_arguments', 'timeout', 'limit', 'failed', 'closed']) {
+    try { await fail({ class: kind }); } catch (err) {
+      say(err.name, err.code, err.details, err.message, err instanceof ToolError, err instanceof tools[err.name]);
+    }
+  }
+  try { callSync('no_such'); } catch (err) { say(err.code, err instanceof ToolInvalidArguments); }
+  for (const bad of [NaN, Infinity]) try { await echo({ x: bad }); } catch (err) { say('bad', err.code); }
+  const items = Array.from({ length: 100 }, (_, i) => ({ i }));
+  say(JSON.stringify(await map(echo, items)) === JSON.stringify(items));
+  say(searchTools('invoice'));
+};
+`
+	want := `
+{"number":"A-17"} {"from":3,"number":"A"}
+{"a b":1,"from":[null,true,"9223372036854775809n",1e+308,"\u0000` + "\u2028" + `é",-7,"12345678901234567890"]} {}
+{"path":"x"} {"z":1} {"z":2} {}
+ToolDenied a_code {"error":"x"} fail: it said "no" \ twice true true
+ToolInvalidArguments a_code {"error":"x"} fail: it said "no" \ twice true true
+ToolTimeout a_code {"error":"x"} fail: it said "no" \ twice true true
+ToolLimit a_code {"error":"x"} fail: it said "no" \ twice true true
+ToolFailed a_code {"error":"x"} fail: it said "no" \ twice true true
+BridgeClosed a_code {"error":"x"} fail: it said "no" \ twice true true
+unknown_tool true
+bad invalid_arguments
+bad invalid_arguments
+true
+["get_invoice(args: { number: string; currency?: \"EUR\" | \"USD\"; from?: number; note?: string | null; tags?: string[] }): Promise<GetInvoiceResult>  // Get one invoice."]`
+	compare(t, h.output(t, "node", "-e", program+`run(require('isolate-tools'))`), want)
+	compare(t, h.output(t, "node", "--input-type=module", "-e", program+`import * as tools from 'isolate-tools'; await run(tools)`), want)
+}
+
+func TestShellCalls(t *testing.T) {
+	h := serve(t, bridge.Options{}, tools(t)...)
+	got := h.output(t, "/bin/sh", "-c", `
+tool list | sort | sed 's/\t$//'
+tool call get-invoice '{"number":"A}"}'
+echo '{"x":
+[1]}' | tool call echo -
+tool call nothing
+for kind in denied invalid_arguments timeout limit failed closed; do
+	tool call fail "{\"class\":\"$kind\"}" 2>&1; echo $?
+done
+tool call no_such {} 2>/dev/null; echo no such: $?
+tool call 'x","y":"' {} 2>/dev/null; echo odd: $?
+tool call echo '{' 2>/dev/null; echo no json: $?
+ISOLATE_BRIDGE=/nowhere tool call echo 2>/dev/null; echo no bridge: $?
+tool help get-invoice | head -n 8
+tool help no_such 2>/dev/null; echo no page: $?
+tool 2>/dev/null; echo use: $?
+`)
+	compare(t, got, shellWant)
+}
+
+const shellWant = `
+echo	Gives its arguments back.
+fail	Fails as it is told.
+files.read_file	Reads.
+get-invoice	Get one invoice.
+nothing
+{"number":"A}"}
+{"x":[1]}
+{}
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+10
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+11
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+12
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+13
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+14
+tool: details: {"error":"x"}
+tool: fail: a_code: it said "no" \ twice
+15
+no such: 11
+odd: 11
+no json: 11
+no bridge: 15
+get-invoice
+
+Get one invoice.
+It is looked up by its number.
+
+Arguments (JSON schema):
+{
+  "type": "object",
+no page: 11
+use: 2`
