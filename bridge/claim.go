@@ -53,7 +53,11 @@ func (s *FileServer) take(h hint) (unsure bool) {
 	}
 	claimed := "c" + strconv.FormatInt(s.out.next(), 10)
 	err = s.named(h.place, func(dir int) error {
-		return unix.Renameat2(dir, name, s.claims, claimed, unix.RENAME_NOREPLACE)
+		// A root outside the sandbox has no id in this file system, and who
+		// has none may not make names there (EOVERFLOW).
+		return s.h.Owner.Do(func() error {
+			return unix.Renameat2(dir, name, s.claims, claimed, unix.RENAME_NOREPLACE)
+		})
 	})
 	switch {
 	case errors.Is(err, unix.ENOENT):
