@@ -3,7 +3,6 @@ package isolate
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +23,8 @@ type box struct {
 	plan    plan.Plan
 	denials *denial.Recorder // nil if refused calls are not reported
 	kills   atomic.Int64     // how often the caller killed what runs in it
+	calls   *calls           // nil without tools
+	clock   clock
 
 	closing sync.Once
 	err     error
@@ -57,6 +58,11 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 		}
 		in = &m
 	}
+	if c.Tools != nil {
+		if err := b.serve(c.Tools); err != nil {
+			return b.failed(), err
+		}
+	}
 	res, err := b.run(ctx, c, alone)
 	res.In = in
 	if err != nil || c.Out == "" {
@@ -80,9 +86,7 @@ const lateCopy = 10 * time.Second
 
 func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
 	lim := workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes}
-	if id := b.plan.Identity; id.HostUID != os.Geteuid() { // we are root, programs are not
-		lim.Owner = workspace.Owner{UID: id.HostUID, GID: id.HostGID}
-	}
+	lim.Owner = b.owner() // if we are root, programs are not
 	m, err := workspace.CopyIn(ctx, b.sandbox.Workspace, in, lim)
 	awaitForks()
 	return m, err
@@ -128,7 +132,8 @@ func (b *box) discard() error {
 }
 
 func (b *box) end() {
-	b.err = b.sandbox.Close()
+	calls := b.calls.close() // before the handles that it uses
+	b.err = errors.Join(b.sandbox.Close(), calls)
 	if b.denials != nil {
 		b.denials.Stop()
 	}
@@ -145,6 +150,17 @@ type Sandbox struct{ box *box }
 
 // Sandbox makes a sandbox that is kept until Close.
 func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
+	return r.SandboxWithTools(ctx, p, nil)
+}
+
+// SandboxWithTools makes a sandbox that is kept until Close and whose programs
+// may call tools; several may at once. The limits of t count for the sandbox as
+// a whole. Nil means no tools.
+func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sandbox, error) {
+	p, err := withTools(p, t)
+	if err != nil {
+		return nil, err
+	}
 	pl, err := r.Plan(ctx, p)
 	if err != nil {
 		return nil, err
@@ -157,6 +173,11 @@ func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t != nil {
+		if err := b.serve(t); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
 	return &Sandbox{b}, nil
 }
 
@@ -166,6 +187,9 @@ func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
 func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 	if err := checkCmd(c, s.box.plan); err != nil {
 		return s.box.failed(), err
+	}
+	if c.Tools != nil {
+		return s.box.failed(), errors.New("cannot run: Tools are for Runtime.Run; a kept sandbox is made with them by SandboxWithTools")
 	}
 	if len(c.In) > 0 || c.Out != "" {
 		return s.box.failed(), errors.New("cannot run: In and Out are for Runtime.Run; a kept sandbox has CopyIn and CopyOut")

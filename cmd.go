@@ -45,6 +45,10 @@ type Cmd struct {
 	// Answer says whether to look for an Answer in standard output.
 	Answer AnswerWish
 
+	// Tools are what the program may ask the host to do (Run only; for a kept
+	// Sandbox see SandboxWithTools). Nil means nothing.
+	Tools *Tools
+
 	// In is copied into the workspace before the program starts (Run only;
 	// a kept Sandbox has CopyIn).
 	In []Input

@@ -41,7 +41,7 @@ var lattice = map[string][]string{
 	"bridge/approve":      {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/toolfile":     {"bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
-	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "plan", "policy", "workspace"},
+	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
 	"cmd/isolate":                   {".", "cmd/isolate/internal/cli"},
 	"cmd/isolate/internal/cli":      {".", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/safeterm"},

@@ -50,6 +50,9 @@ type Result struct {
 	// Blocked are the refused calls that the kernel told us of.
 	Blocked denial.Summary `json:"blocked"`
 
+	// Calls are the calls of the host's tools; nil if there were no tools.
+	Calls *Calls `json:"calls,omitempty"`
+
 	// Plan is the digest of the plan in force ("sha256:…").
 	Plan string `json:"plan"`
 	// Weakenings are the consented weakenings that were really used.
@@ -80,7 +83,10 @@ type Stream struct {
 
 // Usage is what the whole process tree used.
 type Usage struct {
+	// Wall is the time from start to end. Held is what of it the clock of the
+	// wall-clock limit stood still, because a person was asked.
 	Wall time.Duration `json:"wall_ns"`
+	Held time.Duration `json:"held_ns,omitempty"`
 	CPU  time.Duration `json:"cpu_ns"`
 	// Memory is the highest memory use in bytes; 0 where nothing counts it.
 	Memory int64 `json:"memory_peak_bytes"`

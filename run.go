@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"sort"
 	"strconv"
@@ -102,7 +103,7 @@ func environment(pl plan.Plan, own map[string]string) (env []string, searchPath 
 		all[k] = v
 	}
 	for k, v := range own {
-		all[k] = v
+		all[k] = pl.Extend(k, all[k], v)
 	}
 	for k, v := range all {
 		env = append(env, k+"="+v)
@@ -123,7 +124,15 @@ func (b *box) run(ctx context.Context, c Cmd, with company) (Result, error) {
 		return b.failed(), err
 	}
 	prog := container.Program{Args: c.Args, Dir: c.Dir, CPUs: b.cpus()}
-	prog.Env, prog.Path = environment(b.plan, c.Env)
+	own := c.Env
+	if b.calls.hasSocket() {
+		own = maps.Clone(own)
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[socketVariable] = socketPath
+	}
+	prog.Env, prog.Path = environment(b.plan, own)
 	if prog.Dir == "" {
 		prog.Dir = "/workspace"
 	}
@@ -164,7 +173,8 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if term != nil {
 		term.start(proc.Master)
 	}
-	before, kills := b.blocked(), b.kills.Load()
+	before, called, kills := b.blocked(), b.calls.summary(), b.kills.Load()
+	stood := b.clock.stood()
 	var met cgroup.Usage // limits met before this run are not its reason
 	if with == amongOthers {
 		if met, err = b.sandbox.Usage(); err != nil {
@@ -184,6 +194,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	w := watch{box: b, proc: proc, with: with, over: over, met: met}
 	cause, err := w.until(ctx, began)
 	wall := time.Since(began)
+	if with == alone {
+		b.calls.end()
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,13 +204,14 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		cause = ReasonCancelled
 	}
 	res := b.failed()
-	res.Usage.Wall = wall
+	res.Usage.Wall, res.Usage.Held = wall, b.clock.stood()-stood
 	if term != nil {
 		term.stop()
 	}
 	res.Stdout, res.Stderr = s.wait()
 	res.Answer = s.answer()
 	res.Blocked = b.blocked().Since(before)
+	res.Calls = b.calls.since(called)
 	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
 		return Result{}, err
 	}

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 )
 
 // Runtime builds sandboxes and keeps what makes them start fast. It is safe
@@ -35,6 +37,8 @@ type Runtime struct {
 	idle   *time.Timer    // ends cells that nobody uses; nil while there is none
 
 	counters counters
+
+	watcher *bridge.Watcher // of all tool bridges; nil until the first
 }
 
 // Defaults of Options.
@@ -139,6 +143,10 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 
 // Run runs one program in a sandbox of its own.
 func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
+	p, err := withTools(p, c.Tools)
+	if err != nil {
+		return Result{Reason: ReasonSandboxError}, err
+	}
 	pl, err := r.Plan(ctx, p)
 	if err != nil {
 		return Result{Reason: ReasonSandboxError}, err
@@ -165,6 +173,30 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		r.prepare(box.cell, pl)
 	}()
 	return res, err
+}
+
+// withTools is the policy with the bridge that tools need. It checks the tools,
+// so that nothing is started for a set that cannot be served.
+func withTools(p Policy, t *Tools) (Policy, error) {
+	if t == nil {
+		return p, nil
+	}
+	p.Bridge = policy.FileBridge
+	return p, t.Check()
+}
+
+// bridgeWatcher makes the watcher that all tool bridges share, at first use.
+func (r *Runtime) bridgeWatcher() (*bridge.Watcher, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watcher == nil {
+		w, err := bridge.NewWatcher()
+		if err != nil {
+			return nil, err
+		}
+		r.watcher = w
+	}
+	return r.watcher, nil
 }
 
 // enter begins a call that uses sandboxes; Close waits for its end.
@@ -283,6 +315,9 @@ func (r *Runtime) Close() error {
 	r.mu.Unlock()
 	for _, c := range cells {
 		errs = append(errs, c.close())
+	}
+	if r.watcher != nil {
+		errs = append(errs, r.watcher.Close())
 	}
 	errs = append(errs, r.base.Close())
 	return errors.Join(errs...)

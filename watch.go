@@ -31,6 +31,7 @@ const (
 // until returns why we ended the program, or "" if it ended by itself.
 func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 	lim := w.box.plan.Limits
+	stood := w.box.clock.stood()
 	wall := time.NewTimer(lim.Wall - time.Since(began))
 	defer wall.Stop()
 	pause := pollFirst
@@ -41,6 +42,11 @@ func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 		case <-w.proc.Done():
 			return "", nil
 		case <-wall.C:
+			// the time in which a person was asked does not count
+			if left := lim.Wall + w.box.clock.stood() - stood - time.Since(began); left > 0 {
+				wall.Reset(max(left, pollFirst))
+				continue
+			}
 			return ReasonWall, w.end(lim.Grace)
 		case <-ctx.Done():
 			return ReasonCancelled, w.end(lim.Grace)

@@ -112,6 +112,9 @@ type Sandbox struct {
 	pidfd *os.File // of the init
 	// Workspace is the directory behind /workspace.
 	Workspace *os.File
+	// Bridge is the root of the tool bridge's file system, of which
+	// BridgeParts are the directories; nil without one.
+	Bridge *os.File
 	// Listener is the seccomp notification descriptor; nil without one. Who
 	// takes it closes it and sets it to nil.
 	Listener *os.File
@@ -184,7 +187,10 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		return nil, errors.Join(err, b.Close())
 	}
 	b.Workspace = ready.fd
-	if ready, err = answer(ours, "sandbox", tape); err == nil {
+	if err = b.takeBridge(tape); err == nil {
+		ready, err = answer(ours, "sandbox", tape)
+	}
+	if err == nil {
 		b.pid, b.Listener = ready.pid, ready.fd
 		err = b.check()
 	}
@@ -328,7 +334,7 @@ func (b *Sandbox) Close() error {
 	_ = b.sock.close()
 	<-b.ended
 	b.pidfd.Close()
-	for _, f := range []*os.File{b.Workspace, b.Listener} {
+	for _, f := range []*os.File{b.Workspace, b.Bridge, b.Listener} {
 		if f != nil {
 			f.Close()
 		}

@@ -138,6 +138,10 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	maskProc(b, p)
 	// 5. the writable part: one tmpfs, so that one limit covers all of it
 	writable(b, p)
+	bridge := keeper.Reg(0)
+	if p.Bridge {
+		bridge = bridgeDir(b)
+	}
 	// 6. a private set of pseudo-terminals, bounded: the kernel has 3072 for all
 	// devpts but the host's (kernel.pty.max less its reserve), for 64 sandboxes
 	if p.Terminals {
@@ -153,6 +157,10 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	dropCapabilities(b)
 	b.Send("report the workspace", keeper.R(0), keeper.R(dir))
 	b.Call("close the workspace", unix.SYS_CLOSE, keeper.R(dir))
+	if p.Bridge {
+		b.Send("report the bridge", keeper.R(0), keeper.R(bridge))
+		b.Call("close the bridge", unix.SYS_CLOSE, keeper.R(bridge))
+	}
 	// 10. the limits of each process, and the filter last: the init lives
 	// under them as its programs do
 	for _, l := range p.Rlimits {

@@ -34,6 +34,8 @@ type Plan struct {
 	Home     string      `json:"home"`
 	Hostname string      `json:"hostname"`
 	Env      []string    `json:"env"` // sorted "K=V"
+	// Bridge is whether the sandbox has the directory of the tool bridge.
+	Bridge bool `json:"bridge,omitempty"`
 	// Terminals is whether the sandbox has a devpts of its own.
 	Terminals bool `json:"terminals"`
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -231,8 +232,13 @@ func (r *resolver) identity() {
 		"PATH": rootfs.DefaultPath, "HOME": r.plan.Home, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
 		"USER": user, "LOGNAME": user, "SHELL": "/bin/sh",
 	}
+	r.plan.Bridge = r.policy.Bridge == policy.FileBridge
+	if r.plan.Bridge {
+		maps.Copy(env, bridgeEnv())
+		env["PATH"] = bridgePath + ":" + env["PATH"]
+	}
 	for k, v := range r.policy.Env {
-		env[k] = v
+		env[k] = r.plan.Extend(k, env[k], v)
 	}
 	r.plan.Env = make([]string, 0, len(env))
 	for k, v := range env {
@@ -247,12 +253,43 @@ func (r *resolver) identity() {
 	}
 }
 
+// Where the modules of the tool bridge are inside, as packages bridge and
+// bridge/stub say; a test of the root package compares.
+const (
+	bridgeSDK  = "/workspace/_rpc/sdk"
+	bridgePath = bridgeSDK + "/bin"
+	bridgeNode = bridgeSDK + "/node_modules"
+)
+
+// bridgeEnv are the variables by which programs find the bridge.
+func bridgeEnv() map[string]string {
+	return map[string]string{
+		"ISOLATE_BRIDGE": "/workspace/_rpc",
+		"PYTHONPATH":     bridgeSDK + "/python", "NODE_PATH": bridgeNode,
+	}
+}
+
+// Extend is the value of an environment variable that the plan sets to ours
+// and the author to theirs. A search path keeps the tools' modules in reach.
+func (p Plan) Extend(name, ours, theirs string) string {
+	if p.Bridge && ours != "" && (name == "PATH" || name == "PYTHONPATH" || name == "NODE_PATH") {
+		if name == "PATH" {
+			ours = bridgePath
+		}
+		return ours + ":" + theirs
+	}
+	return theirs
+}
+
 func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 	id := rootfs.Identity{UID: r.plan.Identity.UID, GID: r.plan.Identity.GID, User: user, Home: r.plan.Home, Hostname: r.plan.Hostname}
 	m := rootfs.Machine{CPUs: max(1, r.facts.CPUs), Memory: r.plan.Limits.Memory}
 	if c := r.plan.Limits.CPUs; c > 0 {
 		m.CPUs = max(1, min(m.CPUs, int(math.Ceil(c))))
 		m.Quota = int(c * 100000)
+	}
+	if r.plan.Bridge {
+		m.NodeModules = bridgeNode
 	}
 	var err error
 	if r.policy.Rootfs == "" {

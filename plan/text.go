@@ -31,6 +31,9 @@ func (p Plan) Text() string {
 	}
 	line("proc", "%s", proc)
 	line("writable", "/workspace, /tmp, /dev/shm, %s: %s and %d files together", p.Home, policy.Size(p.Disk), p.Inodes)
+	if p.Bridge {
+		line("tools", "the host's, by files in /workspace/_rpc")
+	}
 	line("privilege", "no capability in any of the five sets, no_new_privs, no further namespace")
 	notify := "refused calls are recorded"
 	if !p.Notify {

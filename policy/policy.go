@@ -36,6 +36,11 @@ type Policy struct {
 	// inherited.
 	Env map[string]string
 
+	// Bridge gives the program a directory through which it calls tools of the
+	// host. Zero is NoBridge. A policy file cannot set it: it comes with the
+	// tools that a program is given.
+	Bridge Bridge
+
 	// Hostname inside. Empty means DefaultHostname.
 	Hostname string
 
@@ -113,6 +118,16 @@ const (
 	// ProfileStrict allows the calls a survey of interpreters and compilers
 	// was seen to need, and AF_UNIX sockets only.
 	ProfileStrict
+)
+
+// Bridge says how a program reaches the tools of the host.
+type Bridge int
+
+// The bridges.
+const (
+	NoBridge Bridge = iota
+	// FileBridge is a directory for requests and answers as files.
+	FileBridge
 )
 
 // EndOnOutput says what passing the output limit does to the run.

@@ -169,8 +169,8 @@ func full() Policy {
 func TestFullIsFull(t *testing.T) {
 	v := reflect.ValueOf(full())
 	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Errorf("full() leaves %s zero: the tests that use it miss that field", v.Type().Field(i).Name)
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Bridge" { // which no file can set
+			t.Errorf("full() leaves %s zero: the tests that use it miss that field", name)
 		}
 	}
 }

@@ -32,6 +32,9 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 	for _, f := range files {
 		size += int64(len(f.Content))
 	}
+	if _, err := os.Lstat(path.Join(dir.Source, "node_modules")); err == nil {
+		m.NodeModules = "" // it has modules of its own there
+	}
 	v := View{Stages: []Stage{{Source: dir.Source, Name: StageDir + "/root", Inode: dir.Inode}}}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: Skeleton, Size: size})
 	identityFiles(t, id)

@@ -123,6 +123,9 @@ func skeleton(t *tree, id Identity, m Machine) {
 		t.dir(d)
 	}
 	t.link("/var/run", "/run")
+	if m.NodeModules != "" {
+		t.link("/node_modules", m.NodeModules)
+	}
 	machineFiles(t, m, cpuFlags())
 	t.link("/dev/fd", "/proc/self/fd")
 	t.link("/dev/stdin", "/proc/self/fd/0")

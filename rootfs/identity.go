@@ -21,6 +21,9 @@ type Machine struct {
 	CPUs   int   // processors; at least 1
 	Quota  int   // cpu.max quota in microseconds per 100 ms; 0 means "max"
 	Memory int64 // bytes
+	// NodeModules is what /node_modules leads to, where JavaScript looks for
+	// modules last; empty means that there is none.
+	NodeModules string
 }
 
 // machineID is fixed: an id that differs from run to run or host to host
