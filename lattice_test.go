@@ -49,6 +49,7 @@ var lattice = map[string][]string{
 	"cmd/isolate/internal/safeterm": {},
 	"cmd/isolate/internal/genman":   {"cmd/isolate/internal/cli"},
 	"bench":                         {},
+	"examples/invoices-go":          {"."},
 	"test/vm/sample":                {},
 	"test/programs":                 {},
 }
@@ -185,7 +186,7 @@ func TestPackageComments(t *testing.T) {
 }
 
 // enders are the files that may end the process; libraries return.
-var enders = []string{"cmd/isolate/main.go", "init.go", "cmd/isolate/internal/genman/main.go", "internal/filtertest/filtertest.go"}
+var enders = []string{"cmd/isolate/main.go", "examples/invoices-go/main.go", "init.go", "cmd/isolate/internal/genman/main.go", "internal/filtertest/filtertest.go"}
 
 func TestNobodyEndsTheProcess(t *testing.T) {
 	for _, s := range sources(t, 0) {
