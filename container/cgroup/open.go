@@ -291,8 +291,13 @@ func (p Place) Candidates(name string) []string {
 	for _, own := range p.All {
 		out = append(out, filepath.Join(own, name))
 	}
-	if p.V2 != "" {
-		out = append(out, filepath.Join(filepath.Dir(p.V2), name), filepath.Join(p.V2, name), filepath.Join(p.V2, name+"-supervisor"))
+	// The unit that systemd has delegated is our cgroup or one above it: whoever
+	// started us may stand in a child of it, and we with them.
+	for dir := p.V2; dir != ""; dir = filepath.Dir(dir) {
+		out = append(out, filepath.Join(dir, name), filepath.Join(dir, name+"-supervisor"))
+		if dir == unifiedRoot || dir == "/" {
+			break
+		}
 	}
 	return out
 }

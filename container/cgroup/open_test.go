@@ -3,6 +3,7 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -111,5 +112,20 @@ func TestSetChecked(t *testing.T) {
 	}
 	if err := setChecked(dir, "memory.max", "4096"); err == nil {
 		t.Error("a limit that does not hold was taken")
+	}
+}
+
+// A supervisor that stands in a child of a delegated unit makes its tree in the
+// unit: the next start must know that place before it is made. Found by killing
+// supervisors under systemd.
+func TestCandidatesAboveUs(t *testing.T) {
+	got := Place{V2: "/sys/fs/cgroup/user.slice/x.scope/isolate-1-supervisor"}.Candidates("isolate-2")
+	for _, want := range []string{
+		"/sys/fs/cgroup/user.slice/x.scope/isolate-2", "/sys/fs/cgroup/user.slice/x.scope/isolate-2-supervisor",
+		"/sys/fs/cgroup/user.slice/x.scope/isolate-1-supervisor/isolate-2-supervisor", "/sys/fs/cgroup/isolate-2",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %q", want, got)
+		}
 	}
 }
