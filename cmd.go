@@ -103,10 +103,23 @@ type Options struct {
 	// Spares is how many sandboxes a cell keeps made ahead, so that a run finds
 	// one ready. Zero means one a processor; NoSpares means none.
 	Spares int
+	// Expect is the cell that the first run is expected to need: Open begins to
+	// make it while the plan is still being made, for a program that runs one
+	// command. A cell that is not needed after all ends with the Runtime.
+	Expect Expectation
 	// StopWait bounds how long Close waits for runs in progress to return.
 	// Zero means 5 s.
 	StopWait time.Duration
 }
+
+// Expectation says which cell will be needed first.
+type Expectation int
+
+// The expectations. UsualCell is for a policy without Rootfs and ReadOnly.
+const (
+	NoCell Expectation = iota
+	UsualCell
+)
 
 // NoSpares is the value of Options.Spares for a program that runs one command.
 const NoSpares = -1

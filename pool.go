@@ -48,7 +48,7 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 		r.note(evicted.close())
 	}
 
-	c.c, c.err = r.base.NewCell(ctx, pl)
+	c.c, c.err = r.newCell(ctx, pl)
 	if c.err != nil {
 		r.mu.Lock()
 		delete(r.cells, pl.CellKey)
@@ -56,6 +56,31 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 	}
 	close(c.ready)
 	return r.wait(ctx, c)
+}
+
+// newCell makes a cell of the one that Open has begun, or from the start.
+func (r *Runtime) newCell(ctx context.Context, pl plan.Plan) (*container.Cell, error) {
+	r.mu.Lock()
+	begun := r.begun
+	if begun != nil && begun.Fits(pl) {
+		r.begun = nil
+	} else {
+		begun = nil
+	}
+	r.mu.Unlock()
+	if begun != nil {
+		return begun.Furnish(ctx, pl)
+	}
+	return r.base.NewCell(ctx, pl)
+}
+
+// takeBegun takes the cell that Open has begun; nil if there is none any more.
+func (r *Runtime) takeBegun() *container.Blank {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begun := r.begun
+	r.begun = nil
+	return begun
 }
 
 // evict takes the cell that has been idle longest out of a full pool. With no

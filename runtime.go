@@ -28,6 +28,7 @@ type Runtime struct {
 
 	mu     sync.Mutex
 	cells  map[string]*cell
+	begun  *container.Blank // made ahead for the first cell; nil once taken
 	plans  map[string]cachedPlan
 	live   map[*box]bool // sandboxes in use
 	closed bool
@@ -98,8 +99,14 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	var begun *container.Blank
+	if o.Expect == UsualCell {
+		if begun, err = base.Begin(plan.Usual(plan.Facts{EUID: os.Geteuid(), EGID: os.Getegid()})); err != nil {
+			return nil, errors.Join(err, base.Close())
+		}
+	}
 	return &Runtime{
-		options: o, base: base, facts: gatherFacts(base, o.Dir, checks),
+		options: o, base: base, facts: gatherFacts(base, o.Dir, checks), begun: begun,
 		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}, nil
@@ -318,6 +325,9 @@ func (r *Runtime) Close() error {
 	}
 	if r.watcher != nil {
 		errs = append(errs, r.watcher.Close())
+	}
+	if begun := r.takeBegun(); begun != nil {
+		errs = append(errs, begun.Close())
 	}
 	errs = append(errs, r.base.Close())
 	return errors.Join(errs...)

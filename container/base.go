@@ -129,10 +129,10 @@ func (b *Base) noteCgroups(dirs []string) error {
 // makeRoot makes the directory that libcontainer pivots into, with every mount
 // point: nothing is created by the far side in a directory of the host
 // (CVE-2024-45310).
-func (b *Base) makeRoot(v rootfs.View) (string, error) {
+func (b *Base) makeRoot(stages []rootfs.Stage) (string, error) {
 	root := filepath.Join(b.dir, "root"+strconv.FormatInt(b.cells.Add(1), 10))
 	dirs := []string{"", "/proc", "/dev", rootfs.New, rootfs.Skeleton, rootfs.StageDir, rootfs.StageDir + "/empty"}
-	for _, s := range v.Stages {
+	for _, s := range stages {
 		dirs = append(dirs, s.Name)
 	}
 	for _, d := range dirs {

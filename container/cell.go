@@ -1,7 +1,6 @@
 package container
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/isolate-run/isolate/container/keeper"
 	"github.com/isolate-run/isolate/namespaces"
-	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/rootfs"
 )
 
@@ -24,9 +22,11 @@ import (
 // concurrent use.
 type Cell struct {
 	base *Base
-	c    *libcontainer.Container
-	proc *libcontainer.Process
 	id   namespaces.Identity
+	c    *libcontainer.Container // nil if it could not be created
+	proc *libcontainer.Process
+	// running is whether proc was started.
+	running bool
 
 	mu      sync.Mutex // one conversation with the keeper at a time
 	control sock
@@ -43,37 +43,11 @@ type Cell struct {
 // answer. It is generous: the machine may be overloaded.
 const farSideTimeout = 30 * time.Second
 
-// NewCell builds a cell for the plan.
-func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
-	root, err := b.makeRoot(p.View)
-	if err != nil {
-		return nil, err
-	}
-	name := b.id + "-" + filepath.Base(root)
-	con, err := libcontainer.Create(filepath.Join(b.dir, stateName), name, b.config(p, filepath.Base(root), root))
-	if err != nil {
-		return nil, fmt.Errorf("cannot create cell: %w", err)
-	}
-	c := &Cell{base: b, c: con, id: p.Identity}
-	tape, err := cellTape(p.View)
-	if err == nil {
-		err = c.start(tape)
-	}
-	if err != nil {
-		_ = con.Destroy()
-		return nil, err
-	}
-	if err := c.greet(tape); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
-
 // config is the libcontainer configuration of a cell. It is written by hand,
 // not by specconv: ToRootless drops the network namespace and all limits
 // (trap T1).
-func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
-	uid, gid := p.Identity.CellMaps()
+func (b *Base) config(stages []rootfs.Stage, id namespaces.Identity, name, root string) *configs.Config {
+	uid, gid := id.CellMaps()
 	path, parent, leaf := b.Cgroup.Keeper(name)
 	c := &configs.Config{
 		Rootfs:            root,
@@ -99,7 +73,7 @@ func (b *Base) config(p plan.Plan, name, root string) *configs.Config {
 			{Device: "bind", Source: filepath.Join(root, rootfs.StageDir, "empty"), Destination: "/dev", Flags: unix.MS_BIND},
 		},
 	}
-	for _, s := range p.View.Stages {
+	for _, s := range stages {
 		c.Mounts = append(c.Mounts, &configs.Mount{Device: "bind", Source: s.Source, Destination: s.Name, Flags: unix.MS_BIND | unix.MS_REC})
 	}
 	return c
@@ -113,79 +87,6 @@ func parentDeathSignal() int {
 		return 0
 	}
 	return int(unix.SIGKILL)
-}
-
-// start has libcontainer run the keeper from a memfd: no file of the root file
-// system is executed, and none can be exchanged for it.
-//
-// The cell's tape and the order for a first seat are sent before the keeper
-// exists: it finds them when it starts and does not wait for libcontainer's
-// last steps on our side.
-func (c *Cell) start(tape keeper.Tape) error {
-	control, theirs, err := sockPair()
-	if err != nil {
-		return err
-	}
-	c.control = control
-	defer theirs.Close()
-	if err := control.send(tape.Message); err != nil {
-		control.close()
-		return err
-	}
-	if c.first, err = c.orderSeat(); err != nil {
-		control.close()
-		return err
-	}
-	image, err := keeperFile()
-	if err != nil {
-		c.control.close()
-		return errors.Join(err, c.first.Close())
-	}
-	defer image.Close()
-	devNull, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
-	if err != nil {
-		c.control.close()
-		return errors.Join(err, c.first.Close())
-	}
-	defer devNull.Close()
-	c.proc = &libcontainer.Process{
-		// ExtraFiles become 3 (the control socket) and 4 (the image)
-		Args:       []string{"/proc/self/fd/4"},
-		Env:        []string{"PATH=" + rootfs.DefaultPath, "HOME=/"}, // HOME set: libcontainer would read passwd (CVE-2026-135844)
-		Cwd:        "/",
-		Stdin:      devNull,
-		Stdout:     devNull,
-		Stderr:     devNull,
-		ExtraFiles: []*os.File{theirs, image},
-		Init:       true,
-		LogLevel:   "3", // warnings; by default its C half writes two dozen lines of debugging
-	}
-	if err := c.base.Cgroup.KeepOut(c.run); err != nil {
-		c.control.close()
-		return errors.Join(fmt.Errorf("cannot start cell: %w", err), c.first.Close())
-	}
-	return nil
-}
-
-// oneThread guards the environment variable that run sets.
-var oneThread sync.Mutex
-
-// run has libcontainer start the keeper. libcontainer hands GOMAXPROCS on to
-// the process it starts, and that process is a Go program for a few
-// milliseconds only: with one processor it starts fewer threads, which took a
-// sixth off the time to make a cell.
-func (c *Cell) run() error {
-	oneThread.Lock()
-	defer oneThread.Unlock()
-	if old, set := os.LookupEnv("GOMAXPROCS"); set {
-		defer os.Setenv("GOMAXPROCS", old)
-	} else {
-		defer os.Unsetenv("GOMAXPROCS")
-	}
-	if err := os.Setenv("GOMAXPROCS", "1"); err != nil {
-		return err
-	}
-	return c.c.Run(c.proc)
 }
 
 // keeperFile is a sealed memfd with the far side's executable.
@@ -212,7 +113,7 @@ func keeperFile() (*os.File, error) {
 	return f, nil
 }
 
-// greet reads the answers to what start sent.
+// greet reads the answers to what Blank.order sent.
 func (c *Cell) greet(tape keeper.Tape) error {
 	r, err := answer(c.control, "cell", tape)
 	if err != nil {
@@ -263,17 +164,20 @@ func (c *Cell) Close() error {
 	first := c.first
 	c.first = nil
 	c.mu.Unlock()
-	_ = c.c.Signal(unix.SIGKILL)
-	_, _ = c.proc.Wait()
+	if c.running {
+		_ = c.c.Signal(unix.SIGKILL)
+		_, _ = c.proc.Wait()
+	}
+	var err error
 	if first != nil {
-		if err := first.Close(); err != nil {
-			return err
+		err = first.Close()
+	}
+	if c.c != nil {
+		if gone := c.c.Destroy(); gone != nil {
+			err = errors.Join(err, fmt.Errorf("cannot remove cell: %w", gone))
 		}
 	}
-	if err := c.c.Destroy(); err != nil {
-		return fmt.Errorf("cannot remove cell: %w", err)
-	}
-	return nil
+	return err
 }
 
 // PID is the keeper's process id.

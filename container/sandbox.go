@@ -46,37 +46,33 @@ func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
 		c.first = nil
 		return s, nil
 	}
-	s, err := c.orderSeat()
-	if err == nil {
-		err = c.seatOrdered(s)
-	}
-	if err != nil && s != nil {
-		err = errors.Join(err, s.Close())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// orderSeat makes a leaf and tells the keeper to fork a seat; seatOrdered must
-// follow. The caller holds the conversation with the keeper.
-func (c *Cell) orderSeat() (*Seat, error) {
 	leaf, err := c.base.Cgroup.NewLeaf()
 	if err != nil {
 		return nil, err
 	}
-	s := &Seat{cell: c, leaf: leaf}
-	ours, theirs, err := sockPair()
+	s, err := c.orderSeat(leaf)
 	if err != nil {
 		return nil, errors.Join(err, leaf.Remove(0))
 	}
-	s.sock = ours
-	defer theirs.Close()
-	if err := c.control.send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
+	if err := c.seatOrdered(s); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// orderSeat tells the keeper to fork a seat for the leaf; seatOrdered must
+// follow. The caller holds the conversation with the keeper.
+func (c *Cell) orderSeat(leaf *cgroup.Leaf) (*Seat, error) {
+	ours, theirs, err := sockPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if err := c.control.send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
+		_ = ours.close()
+		return nil, err
+	}
+	return &Seat{cell: c, leaf: leaf, sock: ours}, nil
 }
 
 // seatOrdered waits for the seat and puts it into its leaf.
@@ -142,25 +138,13 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.busy {
 		return nil, bug("seat is busy")
 	}
-	lim := cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}
-	if life == Kept {
-		lim.OOM = cgroup.EndOne
+	if err := s.ready(p, life); err != nil {
+		return nil, err
 	}
-	err := s.leaf.Set(lim, s.ownProcesses())
-	if err == nil {
-		err = s.leaf.Reset()
-	}
-	if err != nil {
+	if err := s.leaf.Reset(); err != nil {
 		return nil, fmt.Errorf("cannot set limits: %w", err)
 	}
-	var flags uint32
-	if life == OneShot {
-		flags |= keeper.FlagOneShot
-	}
-	if s.leaf.FD != nil {
-		flags |= keeper.FlagCgroup
-	}
-	tape, err := s.cell.tape(p, flags)
+	tape, err := s.tape(p, life)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +185,32 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	s.busy = true
 	go b.listen()
 	return b, nil
+}
+
+// ready sets the limits of the plan's next sandbox and writes its tape. What is
+// so already is not done again.
+func (s *Seat) ready(p plan.Plan, life Lifetime) error {
+	lim := cgroup.Limits{Memory: p.Limits.Memory, PIDs: p.Limits.PIDs, CPUs: p.Limits.CPUs}
+	if life == Kept {
+		lim.OOM = cgroup.EndOne
+	}
+	if err := s.leaf.Set(lim, s.ownProcesses()); err != nil {
+		return fmt.Errorf("cannot set limits: %w", err)
+	}
+	_, err := s.tape(p, life)
+	return err
+}
+
+// tape is the set-up tape for a sandbox on this seat.
+func (s *Seat) tape(p plan.Plan, life Lifetime) (keeper.Tape, error) {
+	var flags uint32
+	if life == OneShot {
+		flags |= keeper.FlagOneShot
+	}
+	if s.leaf.FD != nil {
+		flags |= keeper.FlagCgroup
+	}
+	return s.cell.tape(p, flags)
 }
 
 // maxTapes bounds the tapes a cell remembers: one per plan in use.

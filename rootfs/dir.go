@@ -35,7 +35,10 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 	if _, err := os.Lstat(path.Join(dir.Source, "node_modules")); err == nil {
 		m.NodeModules = "" // it has modules of its own there
 	}
-	v := View{Stages: []Stage{{Source: dir.Source, Name: StageDir + "/root", Inode: dir.Inode}}}
+	v := View{Stages: []Stage{
+		{Source: dir.Source, Name: StageDir + "/root", Inode: dir.Inode},
+		{Source: s.at("dev"), Name: StageDir + "/dev"},
+	}}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: Skeleton, Size: size})
 	identityFiles(t, id)
 	skeleton(t, id, m)
@@ -49,7 +52,7 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 	t.base = New
 	addBinds(t, &v, nil, binds)
 	t.ops = append(t.ops, Op{Kind: Seal, Target: New})
-	devices(t, &v, s)
+	devices(t)
 	v.Ops = t.ops
 	return v, nil
 }

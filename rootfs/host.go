@@ -37,6 +37,21 @@ var topDirs = []string{"bin", "lib", "lib32", "lib64", "libx32", "sbin"}
 // rootSize bounds the tmpfs of the root itself in bytes, without copied files.
 const rootSize = 4 << 20
 
+// HostStages are the stages of the host view without binds.
+func HostStages(s Source) []Stage {
+	names := []string{"usr"}
+	for _, d := range topDirs {
+		if fi, err := os.Lstat(s.at(d)); err == nil && fi.IsDir() {
+			names = append(names, d)
+		}
+	}
+	var stages []Stage
+	for _, name := range append(names, "etc", "dev") {
+		stages = append(stages, Stage{Source: s.at(name), Name: StageDir + "/" + name})
+	}
+	return stages
+}
+
 // HostView is the host's /usr and friends, read-only, under a generated /etc:
 // nothing of /home, /root, /run or /var.
 func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
@@ -46,32 +61,24 @@ func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []Boun
 		size += int64(len(f.Content))
 	}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: New, Size: size})
-	v := View{}
-	stage := func(host, name string) string {
-		v.Stages = append(v.Stages, Stage{Source: s.at(host), Name: StageDir + "/" + name})
-		return StageDir + "/" + name
+	v := View{Stages: HostStages(s)}
+	for _, stage := range v.Stages {
+		if dir := path.Base(stage.Name); dir != "etc" && dir != "dev" {
+			t.bind(stage.Name, "/"+dir)
+		}
 	}
-	t.bind(stage("/usr", "usr"), "/usr")
 	for _, d := range topDirs {
-		fi, err := os.Lstat(s.at(d))
-		if err != nil {
-			continue
-		}
-		if fi.Mode()&os.ModeSymlink != 0 {
-			if to, err := os.Readlink(s.at(d)); err == nil && insideUsr(to) {
-				t.link("/"+d, to)
-			}
-		} else if fi.IsDir() {
-			t.bind(stage("/"+d, d), "/"+d)
+		// one that is a link to a part of /usr
+		if to, err := os.Readlink(s.at(d)); err == nil && insideUsr(to) {
+			t.link("/"+d, to)
 		}
 	}
-	etc := stage("/etc", "etc")
 	identityFiles(t, id)
-	hostEtc(t, s, etc)
+	hostEtc(t, s, StageDir+"/etc")
 	skeleton(t, id, m)
 	addBinds(t, &v, files, binds)
 	t.ops = append(t.ops, Op{Kind: Seal, Target: New})
-	devices(t, &v, s)
+	devices(t)
 	v.Ops = t.ops
 	return v, nil
 }
@@ -143,8 +150,7 @@ var deviceNames = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // devices binds the host's device files. They come after Seal: a device on a
 // nodev mount cannot be opened.
-func devices(t *tree, v *View, s Source) {
-	v.Stages = append(v.Stages, Stage{Source: s.at("/dev"), Name: StageDir + "/dev"})
+func devices(t *tree) {
 	for _, d := range deviceNames {
 		t.ops = append(t.ops, Op{Kind: Bind, Target: New + "/dev/" + d, Source: StageDir + "/dev/" + d})
 	}

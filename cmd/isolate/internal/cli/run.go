@@ -159,7 +159,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	}
-	rt, err := a.open(i.ctx, isolate.Options{Spares: isolate.NoSpares})
+	rt, err := a.open(i.ctx, runOptions(r))
 	if err != nil {
 		return a.withoutResult(i, err)
 	}
@@ -184,6 +184,15 @@ func (a *app) once(i *interrupts, r request) outcome {
 			o.problems = append(o.problems, problemsOf(err)...)
 			o.code = exitRefused
 		}
+	}
+	return o
+}
+
+// runOptions are those of a Runtime for one run.
+func runOptions(r request) isolate.Options {
+	o := isolate.Options{Spares: isolate.NoSpares}
+	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 {
+		o.Expect = isolate.UsualCell
 	}
 	return o
 }
