@@ -43,8 +43,12 @@ var lattice = map[string][]string{
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
 	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
-	"cmd/isolate":                   {".", "cmd/isolate/internal/cli"},
-	"cmd/isolate/internal/cli":      {".", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/safeterm"},
+	"client": {},
+	"server": {".", "client", "plan", "policy", "workspace"},
+
+	"cmd/isolate":                   {".", "cmd/isolate/internal/ahead", "cmd/isolate/internal/cli"},
+	"cmd/isolate/internal/ahead":    {},
+	"cmd/isolate/internal/cli":      {".", "client", "server", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/safeterm"},
 	"cmd/isolate/internal/program":  {},
 	"cmd/isolate/internal/safeterm": {},
 	"cmd/isolate/internal/genman":   {"cmd/isolate/internal/cli"},

@@ -291,3 +291,25 @@ func (c *cell) close() error {
 	c.idle = nil
 	return errors.Join(errs...)
 }
+
+// Prepare makes the cell of a policy and its sandboxes ahead, so that the
+// first run under it is as fast as the others.
+func (r *Runtime) Prepare(ctx context.Context, p Policy) error {
+	pl, err := r.Plan(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.calls.Done()
+	c, err := r.cell(ctx, pl)
+	if err != nil {
+		return explain(ctx, r.options.Dir, err)
+	}
+	defer r.leave(c)
+	for range max(0, r.options.Spares) {
+		r.prepare(c, pl)
+	}
+	return nil
+}

@@ -1,5 +1,6 @@
 // Command isolate runs programs in sandboxes; see package cli for what it
-// does with its flags, and `isolate help` for what they are.
+// does with its flags, and `isolate help` for what they are. Where a server
+// runs, package ahead hands exec, run and shell over to it, before main.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"os"
 
 	"github.com/isolate-run/isolate"
+	_ "github.com/isolate-run/isolate/cmd/isolate/internal/ahead"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/cli"
 )
 

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -26,21 +31,58 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs what needs no sandbox: words, refusals, forms.
-func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", noServer) }
 
 // TestSandboxScripts runs programs in sandboxes.
 func TestSandboxScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Python3)
-	runScripts(t, "testdata/sandbox")
+	runScripts(t, "testdata/sandbox", noServer)
 }
 
 // TestNodeScripts runs JavaScript programs in sandboxes.
 func TestNodeScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Tool("node"))
-	runScripts(t, "testdata/node")
+	runScripts(t, "testdata/node", noServer)
 }
 
-func runScripts(t *testing.T, dir string) {
+// TestServedScripts runs the same scripts where a server is running, which
+// must make no difference, and those that are about the server.
+func TestServedScripts(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Python3)
+	runScripts(t, "testdata/sandbox", startServer)
+	runScripts(t, "testdata/served", startServer)
+}
+
+func noServer(*testscript.Env) error { return nil }
+
+// startServer starts a server for one script, and ends it after it.
+func startServer(env *testscript.Env) error {
+	var log bytes.Buffer
+	cmd := &exec.Cmd{Path: filepath.Join(filepath.SplitList(env.Getenv("PATH"))[0], "isolate"), Args: []string{"isolate", "serve"}, Env: env.Vars, Dir: env.WorkDir, Stderr: &log}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	env.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_, err := os.Stat(filepath.Join(env.WorkDir, "kill.py"))
+		kills := err == nil // the script ends the server in its own way
+		if err := cmd.Wait(); err != nil && !kills {
+			env.T().Log(fmt.Sprintf("server: %v\n%s", err, log.String()))
+			env.T().FailNow()
+		}
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(line, "serving on ") {
+		return fmt.Errorf("the server says %q, %v, %s", line, err, log.String())
+	}
+	env.Setenv("SERVER", strconv.Itoa(cmd.Process.Pid))
+	return nil
+}
+
+func runScripts(t *testing.T, dir string, prepare func(*testscript.Env) error) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		UpdateScripts:       *update,
@@ -56,7 +98,9 @@ func runScripts(t *testing.T, dir string) {
 			env.Setenv("XDG_RUNTIME_DIR", run)
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("TERM", "xterm")
-			return nil
+			// root's run-time directory does not depend on XDG_RUNTIME_DIR
+			env.Setenv("ISOLATE_SOCKET", filepath.Join(run, "serve.sock"))
+			return prepare(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":  code,

@@ -12,6 +12,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -37,8 +38,17 @@ type app struct {
 	// reason why there is none.
 	dir    string
 	dirErr error
-	// open is isolate.Open.
+	// open is isolate.Open, or gives the runtime of a server.
 	open func(context.Context, isolate.Options) (runtime, error)
+	// via says which of the two it is.
+	via via
+	// signals is where signals come from; nil is the operating system.
+	signals signalSource
+	// descriptor gives one that the caller passed, or says why it cannot; nil
+	// is the process's own.
+	descriptor func(n int) (file, string)
+	// behind are runs whose command has not waited for them.
+	behind sync.WaitGroup
 
 	// mistakes are what is wrong with the flags, found before they are parsed.
 	mistakes []plan.Problem
@@ -80,7 +90,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (a *app) main(ctx context.Context, args []string) int {
-	root := a.root()
+	return a.execute(ctx, a.root(), args)
+}
+
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(a.checkFlags(root, args))
 	if err := root.ExecuteContext(ctx); err != nil {
 		// Flags are checked beforehand and commands return nil, so this is
@@ -99,6 +112,20 @@ func Commands() *cobra.Command {
 // root builds the tree. Nothing of it exists before it is called: the binary
 // is executed again for every cell, and that must not pay for commands.
 func (a *app) root() *cobra.Command {
+	root := a.bare()
+	exec, run, shell := a.execCommand(), a.runCommand(), a.shellCommand()
+	for _, c := range []*cobra.Command{exec, run, shell} {
+		offerValues(c)
+	}
+	root.AddCommand(
+		exec, run, shell, a.doctorCommand(), a.serveCommand(),
+		a.versionCommand(), a.completionCommand(),
+	)
+	return root
+}
+
+// bare is the tree without commands.
+func (a *app) bare() *cobra.Command {
 	root := &cobra.Command{
 		Use:                   "isolate",
 		Short:                 rootShort,
@@ -120,10 +147,6 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.Flags().Bool("version", false, versionShort)
-	root.AddCommand(
-		a.execCommand(), a.runCommand(), a.shellCommand(), a.doctorCommand(),
-		a.versionCommand(), a.completionCommand(),
-	)
 	root.SetHelpCommand(a.helpCommand())
 	return root
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,6 +98,7 @@ func sandboxFlags() []flagSpec {
 		{name: "policy", kind: kindFile},
 		{name: "allow", kind: "WEAKENING", offers: weakeningNames()},
 		{name: "meta", kind: "FILE|N"},
+		{name: "no-server", kind: kindSwitch, alone: "true"},
 		{name: "explain", alone: explainText, offers: []string{explainText, explainJSON}},
 	}
 }
@@ -113,14 +115,21 @@ func addFlags(cmd *cobra.Command, specs []flagSpec) flags {
 		v := &raw{kind: s.kind}
 		values[s.name] = v
 		fs.VarPF(v, s.name, "", help[s.name]).NoOptDefVal = s.alone
-		if s.offers != nil {
-			_ = cmd.RegisterFlagCompletionFunc(s.name, cobra.FixedCompletions(s.offers, cobra.ShellCompDirectiveNoFileComp))
-		}
 		if s.kind == kindDir {
 			_ = cmd.MarkFlagDirname(s.name)
 		}
 	}
 	return values
+}
+
+// offerValues lets shell completion propose values. cobra remembers that for
+// the life of the process, so it is not done for each command of a server.
+func offerValues(cmd *cobra.Command) {
+	for _, s := range slices.Concat(sandboxFlags(), programFlags()) {
+		if s.offers != nil {
+			_ = cmd.RegisterFlagCompletionFunc(s.name, cobra.FixedCompletions(s.offers, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 }
 
 func profileNames() []string {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -17,6 +18,7 @@ const (
 	execShort       = "Run one program in a sandbox"
 	runShort        = "Run a program file in a sandbox, with tools of the host"
 	shellShort      = "Work in a sandbox"
+	serveShort      = "Keep sandboxes ready, for programs that start at once"
 	doctorShort     = "Say what this machine can enforce, and what is missing"
 	versionShort    = "Say which build this is"
 	completionShort = "Write the completion script of a shell"
@@ -76,6 +78,15 @@ where there is no bash. TERM is copied from this environment, nothing else is. I
 hour in place of a minute. The files in /workspace are gone when it ends,
 unless --out is given.`
 
+const serveLong = `serve keeps sandboxes ready and shares them with the other isolate commands of
+this user: "isolate exec", "isolate run" and "isolate shell" find it by
+themselves, mean the same with it and without, and start in a few milliseconds. It also speaks HTTP
+with JSON on its socket, for programs.
+
+It serves until it gets SIGTERM or SIGINT; then it takes nothing new and waits
+for what runs. A second signal ends that, too. Started by systemd with a
+socket, it serves on that one.`
+
 const doctorLong = `doctor tries everything that a sandbox needs and says what it found, with the
 evidence and with what to do. It changes nothing.
 
@@ -121,6 +132,15 @@ func flagHelp() map[string]string {
 		"policy":        "read the policy from this TOML file; flags override it",
 		"allow":         "agree to do without a guarantee, by its name (repeatable)",
 		"meta":          "write how it ended as JSON to a file, or to inherited descriptor N",
+		"socket":        "listen here (default " + client.SocketName + " in the run-time directory)",
+		"max-sandboxes": "most sandboxes at once (default 64)",
+		"max-waiting":   "most callers that wait for one; more are turned away (default 1024)",
+		"max-cells":     "most root file systems kept ready (default 8)",
+		"spares":        "sandboxes made ahead for each policy in use (default: one a processor)",
+		"idle":          "keep what nobody uses for so long (default 5m)",
+		"drain":         "when told to end, wait so long for what runs (default 30s)",
+		"metrics":       "offer metrics for Prometheus on this address, as 127.0.0.1:9464",
+		"no-server":     "run without the server, even if there is one",
 		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",
 		"stdin":         "connect the program's standard input to this one",
 		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",

@@ -27,6 +27,8 @@ type metaHead struct {
 	Schema int `json:"schema"`
 	// CommandExitCode is what the command exits with.
 	CommandExitCode int `json:"command_exit_code"`
+	// Via says how the command was carried out: "cold" or "server".
+	Via via `json:"via"`
 	// Problems says why nothing ran, or what went wrong beside the program.
 	Problems []plan.Problem `json:"problems,omitempty"`
 }
@@ -49,7 +51,7 @@ type metaRefusal struct {
 
 // metaDocument builds the document for an outcome.
 func metaDocument(o outcome) any {
-	head := metaHead{Schema: metaSchema, CommandExitCode: o.code, Problems: o.problems}
+	head := metaHead{Schema: metaSchema, CommandExitCode: o.code, Via: o.via, Problems: o.problems}
 	if o.result == nil {
 		return metaRefusal{metaHead: head, Reason: o.reason}
 	}
@@ -68,21 +70,38 @@ func metaDocument(o outcome) any {
 // or nowhere for the zero value.
 type metaTarget struct {
 	file string // absolute
-	fd   int
+	fd   file
 }
 
+// file is what the document is written to.
+type file = io.WriteCloser
+
+// via is how a command was carried out: by this process, or by a server that
+// was there already.
+type via string
+
+const (
+	viaCold   via = "cold"
+	viaServer via = "server"
+)
+
 // readMetaTarget reads the value of --meta. Digits are a descriptor.
-func readMetaTarget(text string, abs func(string) (string, error)) (metaTarget, []plan.Problem) {
+func (a *app) readMetaTarget(text string) (metaTarget, []plan.Problem) {
 	if text == "" || text == "-" {
 		return metaTarget{}, []plan.Problem{metaNowhere(text)}
 	}
 	if n, err := strconv.Atoi(text); err == nil {
-		if why := unusableDescriptor(n); why != "" {
+		open := a.descriptor
+		if open == nil {
+			open = passedDescriptor
+		}
+		f, why := open(n)
+		if why != "" {
 			return metaTarget{}, []plan.Problem{metaDescriptor(text, why)}
 		}
-		return metaTarget{fd: n}, nil
+		return metaTarget{fd: f}, nil
 	}
-	file, err := abs(text)
+	file, err := a.abs(text)
 	if err == nil {
 		err = replaceable(file)
 	}
@@ -92,24 +111,50 @@ func readMetaTarget(text string, abs func(string) (string, error)) (metaTarget, 
 	return metaTarget{file: file}, nil
 }
 
-// unusableDescriptor says why descriptor n cannot take the document; "" is
-// that it can. A descriptor that the caller passed has no close-on-exec flag,
+// passedDescriptor is descriptor n of this process, or why it cannot take the
+// document. A descriptor that the caller passed has no close-on-exec flag,
 // for else it would not have arrived, while all that this process opened for
 // itself have one. It gets the flag here: nothing started from now on is to
 // inherit it.
-func unusableDescriptor(n int) string {
+func passedDescriptor(n int) (file, string) {
 	if n <= 2 {
-		return descriptorIsStream
+		return nil, descriptorIsStream
 	}
 	flags, err := unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return descriptorNotOpen
+		return nil, descriptorNotOpen
 	}
-	if mode, err := unix.FcntlInt(uintptr(n), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
-		return descriptorReadOnly
+	if !writable(n) {
+		return nil, descriptorReadOnly
 	}
 	unix.CloseOnExec(n)
-	return ""
+	return lateFile(n), ""
+}
+
+// lateFile is a descriptor that is nobody's until something is written to it:
+// a file object would close it when the collector finds it.
+type lateFile int
+
+func (n lateFile) Write(p []byte) (int, error) {
+	for done := 0; ; {
+		k, err := unix.Write(int(n), p[done:])
+		done += max(k, 0)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(n), Events: unix.POLLOUT}}, -1)
+		case err != nil || done == len(p):
+			return done, err
+		}
+	}
+}
+
+func (n lateFile) Close() error { return unix.Close(int(n)) }
+
+// writable says whether a descriptor is open for writing.
+func writable(fd int) bool {
+	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && mode&unix.O_ACCMODE != unix.O_RDONLY
 }
 
 // replaceable says whether a file can be put at path by renaming.
@@ -149,8 +194,7 @@ func (m metaTarget) write(o outcome) error {
 	}
 	text = append(text, '\n')
 	if m.file == "" {
-		f := os.NewFile(uintptr(m.fd), "descriptor "+strconv.Itoa(m.fd))
-		return writeAndClose(f, text)
+		return writeAndClose(m.fd, text)
 	}
 	return writeWhole(m.file, text)
 }

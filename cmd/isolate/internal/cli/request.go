@@ -82,7 +82,7 @@ func (r *reader) readMeta() {
 		return
 	}
 	var problems []plan.Problem
-	r.request.meta, problems = readMetaTarget(text, r.abs)
+	r.request.meta, problems = r.readMetaTarget(text)
 	r.add(problems...)
 }
 
@@ -106,7 +106,12 @@ func (r *reader) readPolicyFile() {
 	if !given {
 		return
 	}
-	f, err := os.Open(name)
+	path, err := r.abs(name)
+	if err != nil {
+		r.add(unreadable("policy", name, err))
+		return
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		r.add(unreadable("policy", name, err))
 		return

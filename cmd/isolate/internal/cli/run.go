@@ -30,6 +30,8 @@ type outcome struct {
 	problems []plan.Problem
 	// code is what the command exits with.
 	code int
+	// via is how the command was carried out.
+	via via
 	// midLine says that the terminal shows a line without end.
 	midLine bool
 	// repair is what --repair-prompt prints; empty if the program did not fail.
@@ -55,7 +57,7 @@ func (a *app) do(ctx context.Context, r request, problems []plan.Problem) {
 			a.conclude(request{}, refused(metaUnwritten(err)))
 			return
 		}
-		i := watchSignals(ctx)
+		i := watchSignals(ctx, a.source())
 		defer i.stop()
 		a.conclude(r, a.attend(i, r))
 	}
@@ -63,6 +65,10 @@ func (a *app) do(ctx context.Context, r request, problems []plan.Problem) {
 
 // conclude prints what a person should know and writes the document.
 func (a *app) conclude(r request, o outcome) {
+	o.via = a.via
+	if o.via == "" {
+		o.via = viaCold
+	}
 	if err := r.meta.write(o); err != nil {
 		o.problems = append(o.problems, metaUnwritten(err))
 		o.code = exitRefused
@@ -127,7 +133,7 @@ func (a *app) attend(i *interrupts, r request) outcome {
 		r.cmd.Terminal = s.terminal(a.stdin)
 	}
 	done := make(chan outcome, 1)
-	go func() { done <- a.once(i, r) }()
+	a.behind.Go(func() { done <- a.once(i, r) })
 	select {
 	case o := <-done:
 		return o
@@ -146,7 +152,7 @@ func (a *app) openTerminal() (*session, error) {
 	if !inOK || !outOK {
 		return nil, errNotATerminal
 	}
-	return openSession(in, out)
+	return openSession(a.source(), in, out)
 }
 
 // once runs the program of a request in a Runtime of its own.

@@ -9,6 +9,45 @@ import (
 	"time"
 )
 
+// signalSource is where the signals for a command come from.
+type signalSource interface {
+	// notify sends those of sigs that are not ignored to the channel, without
+	// waiting for it.
+	notify(to chan<- os.Signal, sigs ...os.Signal)
+	// stop undoes notify.
+	stop(to chan<- os.Signal)
+}
+
+// source is where this command's signals come from.
+func (a *app) source() signalSource {
+	if a.signals == nil {
+		return &osSignals{}
+	}
+	return a.signals
+}
+
+// osSignals are the process's own.
+//
+// SIGPIPE is taken over, not ignored: an ignored signal stays ignored in the
+// programs that are started, and without either the Go runtime would end the
+// process at a closed standard output, before the sandbox is removed.
+type osSignals struct{ pipe chan os.Signal }
+
+func (o *osSignals) notify(to chan<- os.Signal, sigs ...os.Signal) {
+	o.pipe = make(chan os.Signal, 1)
+	signal.Notify(o.pipe, syscall.SIGPIPE)
+	for _, s := range sigs {
+		if !signal.Ignored(s) {
+			signal.Notify(to, s)
+		}
+	}
+}
+
+func (o *osSignals) stop(to chan<- os.Signal) {
+	signal.Stop(to)
+	signal.Stop(o.pipe)
+}
+
 // interrupts turns the signals that ask a command to stop into the end of a
 // context. The first one ends the context; a second one says that the user
 // does not want to wait for the clean-up.
@@ -19,8 +58,8 @@ type interrupts struct {
 	// forced is closed at the second signal.
 	forced chan struct{}
 
+	from signalSource
 	got  chan os.Signal
-	pipe chan os.Signal
 	done chan struct{}
 	wait sync.WaitGroup
 
@@ -36,24 +75,15 @@ const sameSignal = 200 * time.Millisecond
 // watchSignals starts watching. The caller calls stop.
 //
 // A signal that was ignored when the command started (nohup) stays ignored.
-// SIGPIPE is taken over, not ignored: an ignored signal stays ignored in the
-// programs that are started, and without either the Go runtime would end the
-// process at a closed standard output, before the sandbox is removed.
-func watchSignals(parent context.Context) *interrupts {
+func watchSignals(parent context.Context, from signalSource) *interrupts {
 	ctx, cancel := context.WithCancelCause(parent)
 	i := &interrupts{
-		ctx: ctx, cancel: cancel,
+		ctx: ctx, cancel: cancel, from: from,
 		forced: make(chan struct{}),
 		got:    make(chan os.Signal, 2),
-		pipe:   make(chan os.Signal, 1),
 		done:   make(chan struct{}),
 	}
-	signal.Notify(i.pipe, syscall.SIGPIPE)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(s) {
-			signal.Notify(i.got, s)
-		}
-	}
+	from.notify(i.got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	i.wait.Go(i.watch)
 	return i
 }
@@ -93,8 +123,7 @@ func (i *interrupts) signal() syscall.Signal {
 }
 
 func (i *interrupts) stop() {
-	signal.Stop(i.got)
-	signal.Stop(i.pipe)
+	i.from.stop(i.got)
 	close(i.done)
 	i.wait.Wait()
 	i.cancel(nil)

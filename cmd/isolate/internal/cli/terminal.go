@@ -3,7 +3,6 @@ package cli
 import (
 	"io"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 
@@ -14,26 +13,46 @@ import (
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 )
 
-// asTerminal returns the file behind a stream if it is a terminal.
-func asTerminal(stream any) (*os.File, bool) {
-	f, ok := stream.(*os.File)
+// device is a stream with a descriptor behind it: a file, or one of another
+// process.
+type device interface {
+	io.Writer
+	syscall.Conn
+}
+
+// asTerminal returns the stream as a device if it is a terminal.
+func asTerminal(stream any) (device, bool) {
+	d, ok := stream.(device)
 	if !ok {
 		return nil, false
 	}
-	// Fd would put a stream that we share with the caller into blocking mode.
-	c, err := f.SyscallConn()
-	if err != nil {
-		return nil, false
-	}
 	is := false
-	err = c.Control(func(fd uintptr) { is = term.IsTerminal(int(fd)) })
-	return f, err == nil && is
+	err := control(d, func(fd int) error {
+		is = term.IsTerminal(fd)
+		return nil
+	})
+	return d, err == nil && is
+}
+
+// control lends out the descriptor of a device. Fd of a file would put a
+// stream that we share with the caller into blocking mode.
+func control(d device, f func(fd int) error) error {
+	c, err := d.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := c.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
 }
 
 // session is the user's terminal while a program has one of its own: in raw
 // mode, so that keys reach the program as they are typed.
 type session struct {
-	in, out *os.File
+	in, out device
+	from    signalSource
 	before  *term.State
 	screen  *guarded
 	resize  chan isolate.WindowSize
@@ -44,18 +63,22 @@ type session struct {
 }
 
 // openSession puts the terminal into raw mode. The caller calls restore.
-func openSession(in, out *os.File) (*session, error) {
-	before, err := term.MakeRaw(int(in.Fd()))
+func openSession(from signalSource, in, out device) (*session, error) {
+	var before *term.State
+	err := control(in, func(fd int) (err error) {
+		before, err = term.MakeRaw(fd)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	s := &session{
-		in: in, out: out, before: before,
+		in: in, out: out, from: from, before: before,
 		screen:  &guarded{to: safeterm.NewScreen(out)},
 		resize:  make(chan isolate.WindowSize, 1),
 		changed: make(chan os.Signal, 1),
 	}
-	signal.Notify(s.changed, syscall.SIGWINCH)
+	from.notify(s.changed, syscall.SIGWINCH)
 	s.wait.Go(s.watchSize)
 	return s, nil
 }
@@ -70,7 +93,11 @@ func (s *session) terminal(input io.Reader) *isolate.Terminal {
 
 // size is the present size; zero where the terminal does not know.
 func (s *session) size() isolate.WindowSize {
-	cols, rows, err := term.GetSize(int(s.out.Fd()))
+	var cols, rows int
+	err := control(s.out, func(fd int) (err error) {
+		cols, rows, err = term.GetSize(fd)
+		return err
+	})
 	if err != nil {
 		return isolate.WindowSize{}
 	}
@@ -91,14 +118,16 @@ func (s *session) watchSize() {
 // restore gives the terminal back as it was. It may be called again.
 func (s *session) restore() error {
 	s.once.Do(func() {
-		signal.Stop(s.changed)
+		s.from.stop(s.changed)
 		close(s.changed)
 		s.wait.Wait()
 		_ = s.screen.end() // a terminal that is gone has nothing to restore
 		// What is typed, or what the terminal answered to a question of the
 		// program, was meant for the program and not for the user's shell.
-		_ = unix.IoctlSetInt(int(s.in.Fd()), unix.TCFLSH, unix.TCIFLUSH)
-		s.err = term.Restore(int(s.in.Fd()), s.before)
+		s.err = control(s.in, func(fd int) error {
+			_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+			return term.Restore(fd, s.before)
+		})
 	})
 	return s.err
 }

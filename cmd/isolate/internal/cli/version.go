@@ -21,6 +21,15 @@ func (a *app) printVersion() error {
 	return err
 }
 
+// thisRevision is the revision of this binary.
+func thisRevision() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	return revision(info)
+}
+
 // runcModule is where libcontainer comes from.
 const runcModule = "github.com/opencontainers/runc"
 

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/server"
+)
+
+// defaultDrain is how long a server that is told to end waits for what runs.
+const defaultDrain = 30 * time.Second
+
+// socketVariable names the socket of the server, for serve and for those that
+// look for it. Empty means the default.
+const socketVariable = "ISOLATE_SOCKET"
+
+// serveSettings are the flags of serve.
+type serveSettings struct {
+	socket  string
+	metrics string
+	drain   time.Duration
+	options isolate.Options
+}
+
+// serveFlags are the flags of serve, in the order of the help text.
+func serveFlags() []flagSpec {
+	return []flagSpec{
+		{name: "socket", kind: kindFile},
+		{name: "max-sandboxes", kind: kindCount},
+		{name: "max-waiting", kind: kindCount},
+		{name: "max-cells", kind: kindCount},
+		{name: "spares", kind: kindCount},
+		{name: "idle", kind: kindDuration},
+		{name: "drain", kind: kindDuration},
+		{name: "metrics", kind: "ADDRESS"},
+	}
+}
+
+// serveCommand keeps sandboxes ready for this user's other commands.
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "serve [flags]", Short: serveShort, Long: serveLong, DisableFlagsInUseLine: true}
+	f := addFlags(cmd, serveFlags())
+	return a.plain(cmd, func() error {
+		s, problems := a.readServe(f)
+		if len(problems) > 0 {
+			a.code = a.refuse(problems...)
+			return nil
+		}
+		if err := a.serve(cmd.Context(), s); err != nil {
+			a.code = a.refuse(problemsOf(err)...)
+		}
+		return nil
+	})
+}
+
+func (a *app) readServe(f flags) (serveSettings, []plan.Problem) {
+	s := serveSettings{drain: defaultDrain}
+	r := &reader{app: a, flags: f}
+	s.socket, _ = a.getenv(socketVariable)
+	read(r, "socket", &s.socket, r.dirOf)
+	read(r, "max-sandboxes", &s.options.MaxSandboxes, policy.ParseCount)
+	read(r, "max-waiting", &s.options.MaxWaiting, policy.ParseCount)
+	read(r, "max-cells", &s.options.MaxCells, policy.ParseCount)
+	read(r, "spares", &s.options.Spares, policy.ParseCount)
+	read(r, "idle", &s.options.CellIdle, policy.ParseDuration)
+	read(r, "drain", &s.drain, policy.ParseDuration)
+	read(r, "metrics", &s.metrics, notEmpty)
+	return s, r.problems
+}
+
+// serve serves until a signal; after the first it lets what runs end, after
+// the second it ends it.
+func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
+	i := watchSignals(ctx, a.source())
+	defer i.stop()
+	rt, err := isolate.Open(i.ctx, s.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	if s.options.Dir == "" {
+		s.options.Dir = isolate.DefaultDir()
+	}
+	l, err := listen(s)
+	if err != nil {
+		return err
+	}
+	srv, err := server.New(server.Options{
+		Runtime: rt, Version: thisRevision(),
+		Call: func(ctx context.Context, c *server.Call) { answerCall(ctx, rt, c) },
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer srv.Close()
+	if s.metrics != "" {
+		m, err := net.Listen("tcp", s.metrics)
+		if err != nil {
+			return errors.Join(fmt.Errorf("cannot offer metrics on %q: %w", s.metrics, err), l.Close())
+		}
+		defer srv.ServeMetrics(m)()
+	}
+	if err := rt.Prepare(i.ctx, isolate.Policy{}); err != nil {
+		// what the default policy lacks here, another may consent to do without
+		a.print(problemsOf(err)...)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	fmt.Fprintln(a.stdout, "serving on "+l.Addr().String())
+	select {
+	case err := <-served:
+		return err
+	case <-i.ctx.Done():
+	}
+	return errors.Join(a.drain(i, srv, s.drain), <-served)
+}
+
+func (a *app) drain(i *interrupts, srv *server.Server, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-i.forced:
+			cancel()
+		case <-done:
+		}
+	}()
+	if err := srv.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("cannot wait longer than %s for what runs: it was ended", duration(patience))
+	}
+	return nil
+}
+
+// listen takes the socket that was passed to us, or makes one.
+func listen(s serveSettings) (*net.UnixListener, error) {
+	l, err := server.Activated()
+	if l != nil || err != nil {
+		return l, err
+	}
+	if s.socket == "" {
+		s.socket = server.DefaultSocket(s.options.Dir)
+	}
+	return server.Listen(s.socket)
+}
+
+// served is the runtime of a server as one command sees it: it stays open.
+type served struct{ *isolate.Runtime }
+
+func (served) Close() error { return nil }
+
+// answerCall carries out the command line of another process.
+func answerCall(ctx context.Context, rt *isolate.Runtime, c *server.Call) {
+	signals := newCallSignals(c.Signals)
+	a := &app{
+		stdin: c.Files[0], stdout: c.Files[1], stderr: c.Files[2],
+		getenv:  func(name string) (string, bool) { v, ok := c.Env[name]; return v, ok },
+		dir:     c.Dir,
+		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt}, nil },
+		via:     viaServer,
+		signals: signals,
+		descriptor: func(n int) (file, string) {
+			return calledDescriptor(c, n)
+		},
+	}
+	c.Exit(a.answer(ctx, c.Args[1:]))
+	a.behind.Wait()
+	signals.wait()
+}
+
+// answer is main for a command line that came through the door: exec, run or
+// shell.
+func (a *app) answer(ctx context.Context, args []string) int {
+	root := a.bare()
+	root.AddCommand(a.execCommand(), a.runCommand(), a.shellCommand())
+	return a.execute(ctx, root, args)
+}
+
+func calledDescriptor(c *server.Call, n int) (file, string) {
+	f := c.Files[n]
+	switch {
+	case n <= 2:
+		return nil, descriptorIsStream
+	case f == nil:
+		return nil, descriptorNotOpen
+	}
+	can := false
+	_ = control(f, func(fd int) error {
+		can = writable(fd)
+		return nil
+	})
+	if !can {
+		return nil, descriptorReadOnly
+	}
+	return f, ""
+}
+
+// callSignals are the signals that another process got.
+type callSignals struct {
+	done chan struct{}
+	to   chan func(*dispatch)
+}
+
+// maxEarly bounds the signals that came before anybody asked for them.
+const maxEarly = 8
+
+// dispatch is who wants which signals, and what nobody wanted yet.
+type dispatch struct {
+	wants  map[chan<- os.Signal][]os.Signal
+	before []os.Signal
+}
+
+func newCallSignals(from <-chan syscall.Signal) *callSignals {
+	c := &callSignals{done: make(chan struct{}), to: make(chan func(*dispatch))}
+	go c.run(from)
+	return c
+}
+
+func (c *callSignals) run(from <-chan syscall.Signal) {
+	defer close(c.done)
+	d := &dispatch{wants: map[chan<- os.Signal][]os.Signal{}}
+	for {
+		select {
+		case s, ok := <-from:
+			if !ok {
+				return
+			}
+			if !d.deliver(s) && len(d.before) < maxEarly {
+				d.before = append(d.before, s)
+			}
+		case change := <-c.to:
+			change(d)
+		}
+	}
+}
+
+// deliver says whether somebody wants the signal.
+func (d *dispatch) deliver(s os.Signal) bool {
+	wanted := false
+	for to, sigs := range d.wants {
+		for _, want := range sigs {
+			if want != s {
+				continue
+			}
+			wanted = true
+			select {
+			case to <- s:
+			default:
+			}
+		}
+	}
+	return wanted
+}
+
+func (c *callSignals) change(f func(*dispatch)) {
+	select {
+	case c.to <- f:
+	case <-c.done:
+	}
+}
+
+// notify also delivers what came before anybody asked: a process that is told
+// to stop while it starts must stop.
+func (c *callSignals) notify(to chan<- os.Signal, sigs ...os.Signal) {
+	c.change(func(d *dispatch) {
+		d.wants[to] = sigs
+		before := d.before
+		d.before = nil
+		for _, s := range before {
+			if !d.deliver(s) {
+				d.before = append(d.before, s)
+			}
+		}
+	})
+}
+
+func (c *callSignals) stop(to chan<- os.Signal) {
+	c.change(func(d *dispatch) { delete(d.wants, to) })
+}
+
+func (c *callSignals) wait() { <-c.done }

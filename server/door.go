@@ -1,0 +1,209 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/isolate-run/isolate/client"
+)
+
+// The door is how a whole command line comes to the server. package client has
+// the protocol, beside its constants.
+
+// Call is a command line that came through the door: a process of our user
+// waits outside, and its streams are here.
+type Call struct {
+	// Args is the command line, Args[0] the name of the command itself.
+	Args []string
+	// Dir is the working directory of the process outside.
+	Dir string
+	// Env are the variables it passed: not all it has.
+	Env map[string]string
+	// Files are its descriptors by number, as they are outside. They may be
+	// anything; none of them holds a reader or writer up after the call.
+	Files map[int]*Stdio
+	// Signals are those the process outside got. It is closed at the end.
+	Signals <-chan syscall.Signal
+
+	run  *run
+	exit func(code int)
+}
+
+// Exit tells the process outside its exit code, and so ends it. What is left
+// to do goes on. Only the first call counts.
+func (c *Call) Exit(code int) { c.exit(code) }
+
+var errGone = errors.New("the process that asked has gone away")
+
+// door serves one caller. It returns when nothing of the call is left.
+func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
+	defer first.drop()
+	if s.options.Call == nil || s.isDraining() {
+		refer(conn)
+		return
+	}
+	body, err := readFrame(conn, first.data)
+	if err != nil {
+		refer(conn)
+		return
+	}
+	call, err := decodeCall(body, first.files)
+	if err != nil {
+		refer(conn)
+		return
+	}
+	groups, err := groupsOf(conn)
+	if err != nil || s.self.unlike(who, groups) != "" {
+		refer(conn)
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	call.run = s.runs.begin(runDoor, who.pid, call.Args, cancel)
+	if call.run == nil {
+		refer(conn)
+		return
+	}
+	defer s.runs.end(call.run)
+	call.exit = func(code int) {
+		call.run.exited(code)
+		_, _ = conn.Write([]byte{client.DoorExit, byte(code)})
+		// the process outside ends now, and that is no reason to cancel
+		_ = conn.CloseRead()
+	}
+	call.exit = onceWith(call.exit)
+	signals := make(chan syscall.Signal, 8)
+	call.Signals = signals
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		defer close(signals)
+		err := listen(conn, signals)
+		if !call.run.hasExited() {
+			cancel(err)
+			call.release()
+		}
+	})
+	// a server that is told to end does not wait for a peer's streams
+	stopped := context.AfterFunc(s.ctx, call.release)
+	s.options.Call(ctx, call)
+	stopped()
+	call.exit(client.ExitRefused) // if nobody has said anything
+	call.release()
+	listening.Wait()
+}
+
+// onceWith is sync.OnceFunc with an argument.
+func onceWith(f func(int)) func(int) {
+	var once sync.Once
+	return func(n int) { once.Do(func() { f(n) }) }
+}
+
+// release lets go of the streams: who reads or writes them gets an error.
+func (c *Call) release() {
+	for _, f := range c.Files {
+		f.Close()
+	}
+}
+
+// refer tells the process outside to do its work itself.
+func refer(conn *net.UnixConn) {
+	_, _ = conn.Write([]byte{client.DoorCold, 0})
+}
+
+// listen hands signals on until the process outside is gone. What nobody takes
+// is dropped: signals of a kind are not counted.
+func listen(conn *net.UnixConn, to chan<- syscall.Signal) error {
+	var b [16]byte
+	for {
+		n, err := conn.Read(b[:])
+		if err != nil {
+			return errGone
+		}
+		for _, sig := range b[:n] {
+			select {
+			case to <- syscall.Signal(sig):
+			default:
+			}
+		}
+	}
+}
+
+// readFrame reads the rest of a frame of which the beginning is there.
+func readFrame(conn io.Reader, first []byte) ([]byte, error) {
+	for len(first) < client.DoorHeader {
+		more := make([]byte, client.DoorHeader-len(first))
+		n, err := conn.Read(more)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read frame: %w", err)
+		}
+		first = append(first, more[:n]...)
+	}
+	if !bytes.HasPrefix(first, []byte(client.DoorMagic)) {
+		return nil, errors.New("cannot read frame: it does not begin as one")
+	}
+	size := binary.LittleEndian.Uint32(first[len(client.DoorMagic):])
+	body := first[client.DoorHeader:]
+	if size > client.DoorMax || len(body) > int(size) {
+		return nil, errors.New("cannot read frame: its size is wrong")
+	}
+	have := len(body)
+	body = append(make([]byte, 0, size), body...)[:size]
+	if _, err := io.ReadFull(conn, body[have:]); err != nil {
+		return nil, fmt.Errorf("cannot read frame: %w", err)
+	}
+	return body, nil
+}
+
+// decodeCall reads the body of a frame. On success the files are the call's.
+func decodeCall(body []byte, files []*os.File) (*Call, error) {
+	const counts = 3 * 4
+	if len(body) < counts+1 || body[len(body)-1] != 0 {
+		return nil, errors.New("cannot read call: it is cut off")
+	}
+	var n [3]int
+	for i := range n {
+		n[i] = int(binary.LittleEndian.Uint32(body[4*i:]))
+	}
+	parts := strings.Split(string(body[counts:len(body)-1]), "\x00")
+	args, env, fds := n[0], n[1], n[2]
+	if args < 1 || args > len(parts) || env > len(parts) || fds != len(files) || len(parts) != 1+args+env+fds {
+		return nil, errors.New("cannot read call: its parts do not add up")
+	}
+	c := &Call{Dir: parts[0], Args: parts[1 : 1+args], Env: map[string]string{}, Files: map[int]*Stdio{}}
+	for _, kv := range parts[1+args : 1+args+env] {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok {
+			return nil, fmt.Errorf("cannot read call: %q is no variable", kv)
+		}
+		c.Env[name] = value
+	}
+	numbers := make([]int, fds)
+	seen := map[int]bool{}
+	for i, text := range parts[1+args+env:] {
+		fd, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || seen[int(fd)] {
+			return nil, fmt.Errorf("cannot read call: %q is no descriptor", text)
+		}
+		seen[int(fd)], numbers[i] = true, int(fd)
+	}
+	if !seen[0] || !seen[1] || !seen[2] {
+		return nil, errors.New("cannot read call: a stream is missing")
+	}
+	for i, fd := range numbers {
+		c.Files[fd] = newStdio(files[i])
+	}
+	return c, nil
+}
