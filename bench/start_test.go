@@ -1,12 +1,14 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +83,10 @@ func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contend
 	}
 	cli := build(b)
 	list = append(list, contender{"cold command", "all: see isolate exec --explain", func() error {
+		return exec.Command(cli, "exec", "--no-server", "--", program).Run()
+	}})
+	serve(b, cli)
+	list = append(list, contender{"served command", "all: see isolate exec --explain", func() error {
 		return exec.Command(cli, "exec", "--", program).Run()
 	}})
 	if path, err := exec.LookPath("bwrap"); err == nil {
@@ -107,6 +113,35 @@ func build(b *testing.B) string {
 		b.Fatalf("cannot build the command: %v\n%s", err, out)
 	}
 	return bin
+}
+
+// serve starts a server for the time of the benchmark, at a socket of its own.
+func serve(b *testing.B, cli string) {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "isolate-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Setenv("ISOLATE_SOCKET", filepath.Join(dir, "s"))
+	cmd := exec.Command(cli, "serve")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			b.Errorf("server: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		b.Fatalf("the server says %q: %v", line, err)
+	}
 }
 
 func report(b *testing.B, all []contender, took [][]time.Duration) {
