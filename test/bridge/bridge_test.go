@@ -359,3 +359,15 @@ func TestBridgeIsNotOutput(t *testing.T) {
 		t.Errorf("copied out %v; manifest %+v", left, res.Out)
 	}
 }
+
+// As root the program is another user than we are: files have to be its own.
+func TestRootAttacks(t *testing.T) {
+	testenv.Require(t, testenv.Root)
+	r := open(t)
+	for _, name := range []string{"notregular.py", "forge.py", "full.py", "tools.py"} {
+		t.Run(strings.TrimSuffix(name, ".py"), func(t *testing.T) {
+			set, _ := tools(t)
+			run(t, r, set, program(name), "ok\n")
+		})
+	}
+}
