@@ -80,6 +80,7 @@ type FileServer struct {
 	mu     sync.Mutex
 	queue  []hint
 	rescan bool
+	junk   struct{ told, found, counted int }
 
 	// Of the loop alone.
 	spare  []hint    // room for the next queue
@@ -167,7 +168,7 @@ func (s *FileServer) tell(p place, name []byte, mask uint32) {
 	if !ok {
 		// Counted when it comes into being, not again when it is written.
 		if mask&unix.IN_CLOSE_WRITE == 0 && !passing(string(name)) && !s.own(p, string(name)) {
-			s.b.ignore(1)
+			s.ignored(1, 0)
 		}
 		return
 	}
@@ -181,6 +182,20 @@ func (s *FileServer) tell(p place, name []byte, mask uint32) {
 		s.queue = append(s.queue, hint{id, p, made})
 	}
 	s.signal()
+}
+
+// ignored counts files that are no requests, by events and by what a scan
+// found: a file is often met by both.
+func (s *FileServer) ignored(told, found int) {
+	s.mu.Lock()
+	s.junk.told += told
+	s.junk.found = max(s.junk.found, found)
+	more := max(s.junk.told, s.junk.found) - s.junk.counted
+	s.junk.counted += more
+	s.mu.Unlock()
+	if more > 0 {
+		s.b.ignore(int64(more))
+	}
 }
 
 // own tells which names in Flat are not the program's.

@@ -2,11 +2,8 @@ package bridge
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -212,7 +209,7 @@ func (p *parser) text() (string, error) {
 
 // escaped reads the rest of a string in which a backslash was met.
 func (p *parser) escaped(begin int) (string, error) {
-	out := append(make([]byte, 0, p.at-begin+64), p.in[begin:p.at]...)
+	out := append(make([]byte, 0, 2*(p.at-begin)+64), p.in[begin:p.at]...)
 	for p.at < len(p.in) {
 		c := p.in[p.at]
 		switch {
@@ -236,21 +233,36 @@ func (p *parser) escaped(begin int) (string, error) {
 	return "", p.wrong("it ends early")
 }
 
-var escapes = map[byte]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
 // escape reads what follows a backslash.
 func (p *parser) escape() (rune, error) {
 	if p.at >= len(p.in) {
 		return 0, p.wrong("it ends early")
 	}
-	c := p.in[p.at]
-	if r, ok := escapes[c]; ok {
-		p.at++
-		return r, nil
-	}
-	if c != 'u' {
+	var r rune
+	switch c := p.in[p.at]; c {
+	case '"', '\\', '/':
+		r = rune(c)
+	case 'b':
+		r = '\b'
+	case 'f':
+		r = '\f'
+	case 'n':
+		r = '\n'
+	case 'r':
+		r = '\r'
+	case 't':
+		r = '\t'
+	case 'u':
+		return p.utf16()
+	default:
 		return 0, p.wrong("an unknown escape")
 	}
+	p.at++
+	return r, nil
+}
+
+// utf16 reads u and four hexadecimal digits, twice for a surrogate pair.
+func (p *parser) utf16() (rune, error) {
 	r, err := p.hex()
 	if err != nil || !utf16.IsSurrogate(r) {
 		return r, err
@@ -269,16 +281,25 @@ func (p *parser) escape() (rune, error) {
 }
 
 // hex reads u and four hexadecimal digits.
-func (p *parser) hex() (rune, error) {
+func (p *parser) hex() (r rune, err error) {
 	if p.at+5 > len(p.in) || p.in[p.at] != 'u' {
 		return 0, p.wrong("an incomplete escape")
 	}
-	n, err := strconv.ParseUint(string(p.in[p.at+1:p.at+5]), 16, 16)
-	if err != nil {
-		return 0, p.wrong("an incomplete escape")
+	for _, c := range p.in[p.at+1 : p.at+5] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, p.wrong("an incomplete escape")
+		}
+		r = r<<4 | rune(c)
 	}
 	p.at += 5
-	return rune(n), nil
+	return r, nil
 }
 
 func (p *parser) number() (any, error) {
@@ -326,117 +347,4 @@ func (p *parser) digits() (n int) {
 		n++
 	}
 	return n
-}
-
-// appendCanonical appends v: keys sorted by their bytes, no space, numbers as
-// they were written, only those characters escaped that must be.
-func appendCanonical(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return append(b, "null"...)
-	case bool:
-		return strconv.AppendBool(b, v)
-	case number:
-		return append(b, v...)
-	case string:
-		return appendString(b, v)
-	case []any:
-		b = append(b, '[')
-		for i, e := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendCanonical(b, e)
-		}
-		return append(b, ']')
-	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		b = append(b, '{')
-		for i, k := range keys {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendString(b, k), ':')
-			b = appendCanonical(b, v[k])
-		}
-		return append(b, '}')
-	}
-	return b // nothing else is ever parsed
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s, which is valid UTF-8, as a JSON string.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, `\n`...)
-		case c == '\t':
-			b = append(b, `\t`...)
-		case c == '\r':
-			b = append(b, `\r`...)
-		case c < ' ':
-			b = append(b, `\u00`...)
-			b = append(b, hexDigits[c>>4], hexDigits[c&15])
-		default:
-			b = append(b, c)
-		}
-	}
-	return append(b, '"')
-}
-
-// native is v with Go numbers, as the schema validator wants it: whole numbers
-// as integers as far as they fit, all others as float64.
-func native(v any) any {
-	switch v := v.(type) {
-	case number:
-		if !strings.ContainsAny(string(v), ".eE") {
-			if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-				return n
-			}
-			if n, err := strconv.ParseUint(string(v), 10, 64); err == nil {
-				return n
-			}
-		}
-		f, _ := strconv.ParseFloat(string(v), 64) // parse has seen that it fits
-		return f
-	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			list[i] = native(e)
-		}
-		return list
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[k] = native(e)
-		}
-		return m
-	}
-	return v
-}
-
-// oneLine checks that v is one JSON value of valid UTF-8 and takes white space
-// out of it. It is for what tools return: that may be large and deep.
-func oneLine(v json.RawMessage) (json.RawMessage, bool) {
-	if !utf8.Valid(v) || !json.Valid(v) {
-		return nil, false
-	}
-	if !bytes.ContainsAny(v, "\n\r") {
-		return v, true
-	}
-	var out bytes.Buffer
-	out.Grow(len(v))
-	if json.Compact(&out, v) != nil {
-		return nil, false
-	}
-	return out.Bytes(), true
 }

@@ -35,7 +35,6 @@ type replies struct {
 	kept     map[string]kept     // answered, not removed
 	order    []string            // of kept, oldest first; may hold ids that are gone
 	spares   []string            // numbers of reserve files in Claim
-	counted  int                 // junk that was found by scans
 }
 
 // kept is an answer that is there.
@@ -73,17 +72,6 @@ func (r *replies) known(id string) bool {
 	_, e := r.expected[id]
 	_, k := r.kept[id]
 	return e || k
-}
-
-// junk counts what a scan found, as far as no scan found as much before.
-func (r *replies) junk(b *Broker, n int) {
-	r.mu.Lock()
-	more := n - r.counted
-	r.counted = max(n, r.counted)
-	r.mu.Unlock()
-	if more > 0 {
-		b.ignore(int64(more))
-	}
 }
 
 // reply writes the answer of a request: under another name in Claim, renamed

@@ -33,7 +33,7 @@ func (s *FileServer) scan() (unsure bool) {
 		junk += j
 		unsure = unsure || u
 	}
-	s.out.junk(s.b, junk)
+	s.ignored(0, junk)
 	return unsure
 }
 

@@ -1,0 +1,518 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+func newBroker(t testing.TB, o Options, tools ...Tool) *Broker {
+	t.Helper()
+	set, err := NewSet(tools...)
+	must(t, err)
+	b := NewBroker(set, o)
+	t.Cleanup(b.Close)
+	return b
+}
+
+var lastID atomic.Int64
+
+func ask(b *Broker, tool, args string) Answer {
+	return b.Do(context.Background(), Request{
+		ID: fmt.Sprint("b", lastID.Add(1)), Tool: tool, Args: json.RawMessage(args), Via: ViaSocket, Bytes: int64(len(args)),
+	})
+}
+
+// refused checks that an answer is an error of a code in its class.
+func refused(t testing.TB, a Answer, code Code, says string) {
+	t.Helper()
+	if a.Err == nil || a.Err.Code != code || a.Err.Class != catalogue[code].class || !strings.Contains(a.Err.Message, says) || a.Value != nil {
+		t.Errorf("answer %s, %v; want %s with %q", a.Value, a.Err, code, says)
+	}
+}
+
+func schemaOf(t testing.TB, text string) *jsonschema.Schema {
+	t.Helper()
+	var s jsonschema.Schema
+	must(t, json.Unmarshal([]byte(text), &s))
+	return &s
+}
+
+func TestNewSet(t *testing.T) {
+	run := echo.Run
+	s, err := NewSet(Tool{Name: "b", Run: run}, Tool{Name: "a", Run: run})
+	if err != nil || len(s.Tools()) != 2 || s.Tools()[0].Name != "a" {
+		t.Errorf("%v, %v", s, err)
+	}
+	for why, tools := range map[string][]Tool{
+		"two tools are named":  {{Name: "a", Run: run}, {Name: "a", Run: run, Source: "mcp x"}},
+		"has not 1 to 128":     {{Run: run}},
+		"may hold letters":     {{Name: "a b", Run: run}},
+		"no Run":               {{Name: "a"}},
+		"negative limit":       {{Name: "a", Run: run, Timeout: -1}},
+		"its type is not":      {{Name: "a", Run: run, Input: &jsonschema.Schema{Type: "string"}}},
+		"cannot use the input": {{Name: "a", Run: run, Input: &jsonschema.Schema{Ref: "http://127.0.0.1:1/x"}}},
+		"unknown Effect":       {{Name: "a", Run: run, Effect: 7}},
+	} {
+		if _, err := NewSet(tools...); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+	}
+}
+
+const orderSchema = `{
+	"type": "object", "required": ["id"], "additionalProperties": false,
+	"properties": {
+		"id": {"type": "integer", "minimum": 1},
+		"note": {"type": "string", "maxLength": 5, "default": "none"},
+		"tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}, "uniqueItems": true},
+		"kind": {"enum": ["eu", "us", null]},
+		"customer": {"$ref": "#/$defs/customer"},
+		"when": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+		"filter": {"type": "object", "required": ["f"], "properties": {"f": {}, "limit": {"type": "integer", "default": 9007199254740993}}}
+	},
+	"$defs": {"customer": {"type": "object", "required": ["name"], "properties": {
+		"name": {"type": "string"}, "zip": {"type": "string", "default": "0"}, "parent": {"$ref": "#/$defs/customer"}}}}
+}`
+
+// C 9: defaults are seen by the tool; what does not fit is refused with the
+// argument's path, in our words, and counted, and the tool is not run.
+func TestArguments(t *testing.T) {
+	var ran atomic.Int64
+	b := newBroker(t, Options{}, Tool{Name: "order", Input: schemaOf(t, orderSchema), Run: func(_ context.Context, c Call) (Reply, error) {
+		ran.Add(1)
+		return Reply{Value: c.Args}, nil
+	}})
+	good := map[string]string{
+		`{"id": 1}`:                            `{"id":1,"note":"none"}`,
+		`{"id": 1.0, "note": "x"}`:             `{"id":1.0,"note":"x"}`,
+		`{"id": 18446744073709551615}`:         `{"id":18446744073709551615,"note":"none"}`,
+		`{"id": 1e30, "note": ""}`:             `{"id":1e30,"note":""}`,
+		`{"id": 1, "customer": {"name": "a"}}`: `{"customer":{"name":"a","zip":"0"},"id":1,"note":"none"}`,
+		`{"id": 1, "filter": {"f": 1}}`:        `{"filter":{"f":1,"limit":9007199254740993},"id":1,"note":"none"}`,
+		`{"id": 1, "kind": null, "when": 5}`:   `{"id":1,"kind":null,"note":"none","when":5}`,
+		`{"id": 1, "tags": []}`:                `{"id":1,"note":"none","tags":[]}`,
+	}
+	for in, want := range good {
+		if a := ask(b, "order", in); string(a.Value) != want {
+			t.Errorf("%s: %s %v, want %s", in, a.Value, a.Err, want)
+		}
+	}
+	bad := map[string][2]string{
+		`{}`:                            {"id", `argument "id" is required`},
+		`{"id": "1"}`:                   {"id", `argument "id" must be an integer, not a string`},
+		`{"id": 1.5}`:                   {"id", "must be an integer, not a number"},
+		`{"id": 0}`:                     {"id", "must be at least 1"},
+		`{"id": null}`:                  {"id", "not null"},
+		`{"ID": 1, "id": 1}`:            {"ID", `argument "ID" is unknown`},
+		`{"id": 1, "note": "toolong"}`:  {"note", "at most 5 characters"},
+		`{"id": 1, "tags": ["a", 5]}`:   {"tags[1]", `argument "tags[1]" must be a string`},
+		`{"id": 1, "tags": ["a", "B"]}`: {"tags[1]", "must match the pattern"},
+		`{"id": 1, "tags": ["a", "a"]}`: {"tags", "same item twice"},
+		`{"id": 1, "kind": "uk"}`:       {"kind", `must be one of "eu", "us", null`},
+		`{"id": 1, "when": []}`:         {"when", "none of the forms"},
+		`{"id": 1, "customer": {}}`:     {"customer.name", "is required"},
+		`{"id": 1, "customer": {"name": "a", "parent": {"name": 1}}}`: {"customer.parent.name", "must be a string, not an integer"},
+		`{"id": 1, "filter": {}}`:                                     {"filter.f", "is required"},
+		`{"id": 1, "a b\u001b": 1}`:                                   {"[\"a b\\x1b\"]", "is unknown"},
+	}
+	for in, want := range bad {
+		a := ask(b, "order", in)
+		refused(t, a, CodeInvalid, want[1])
+		var d struct{ Argument string }
+		if a.Err == nil || json.Unmarshal(a.Err.Details, &d) != nil || d.Argument != want[0] {
+			t.Errorf("%s: details %s, want %q", in, a.Err.Details, want[0])
+		}
+	}
+	s := b.Summary()
+	if int(ran.Load()) != len(good) || s.Accepted != int64(len(good)+len(bad)) || s.Refused != int64(len(bad)) {
+		t.Errorf("ran %d times, %+v", ran.Load(), s)
+	}
+}
+
+// A schema of a stranger may be odd; it must not end the host or every call.
+func TestOddSchemas(t *testing.T) {
+	for name, schema := range map[string]string{
+		"bad default":  `{"type": "object", "properties": {"a": {"type": "string", "default": null}}}`,
+		"old draft":    `{"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}`,
+		"draft 7":      `{"$schema": "http://json-schema.org/draft-07/schema", "type": "object"}`,
+		"no type":      `{"properties": {"a": {"type": "integer"}}}`,
+		"self":         `{"type": "object", "properties": {"a": {"$ref": "#"}}}`,
+		"endless refs": `{"type": "object", "properties": {"b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/x"}}}`,
+		"true":         `true`,
+	} {
+		b := newBroker(t, Options{}, Tool{Name: "t", Input: schemaOf(t, schema), Run: echo.Run})
+		if a := ask(b, "t", `{}`); string(a.Value) != "{}" {
+			t.Errorf("%s: %s, %v", name, a.Value, a.Err)
+		}
+	}
+}
+
+// B 64, C of the issue: the cap is exact, whatever becomes of the calls.
+func TestCap(t *testing.T) {
+	for name, tool := range map[string]Tool{
+		"good":    echo,
+		"failing": {Name: "echo", Run: func(context.Context, Call) (Reply, error) { return Reply{}, errors.New("no") }},
+	} {
+		var ran atomic.Int64
+		run := tool.Run
+		tool.Run = func(ctx context.Context, c Call) (Reply, error) { ran.Add(1); return run(ctx, c) }
+		b := newBroker(t, Options{}, tool)
+		var over atomic.Int64
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if a := ask(b, "echo", "{}"); a.Err != nil && a.Err.Code == CodeCalls {
+					over.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		s := b.Summary()
+		if ran.Load() != 50 || over.Load() != 50 || s.Accepted != 50 || s.Refused != 50 || s.Done != 50 || len(s.Calls) != 100 {
+			t.Errorf("%s: ran %d, over %d, %+v", name, ran.Load(), over.Load(), s)
+		}
+	}
+	b := newBroker(t, Options{MaxCalls: 3}, echo)
+	refused(t, ask(b, "no\x1bne", "{}"), CodeUnknownTool, `unknown tool: "no\x1bne"`)
+	refused(t, ask(b, "echo", "[]"), CodeBadRequest, "no object")
+	refused(t, ask(b, "echo", "{"), CodeBadJSON, "ends early")
+	refused(t, ask(b, "echo", "{}"), CodeCalls, "tool-call budget exceeded: at most 3")
+}
+
+func TestLimits(t *testing.T) {
+	one := echo
+	one.MaxCalls = 1
+	b := newBroker(t, Options{MaxCalls: NoLimit, TotalRequestBytes: 100, TotalResponseBytes: 50}, one,
+		constant("big", `"`+strings.Repeat("x", 30)+`"`))
+	if a := ask(b, "echo", "{}"); a.Err != nil {
+		t.Error(a.Err)
+	}
+	refused(t, ask(b, "echo", "{}"), CodeToolCalls, "at most 1 calls of this tool")
+	if a := ask(b, "big", "{}"); a.Err != nil {
+		t.Error(a.Err)
+	}
+	refused(t, ask(b, "big", "{}"), CodeTotalBytes, "50 bytes of results")
+	refused(t, ask(b, "big", `{"a": "`+strings.Repeat("x", 100)+`"}`), CodeTotalBytes, "100 bytes of requests")
+
+	b = newBroker(t, Options{}, echo)
+	r := Request{ID: "same", Tool: "echo", Args: json.RawMessage("{}")}
+	if a := b.Do(t.Context(), r); a.Err != nil {
+		t.Error(a.Err)
+	}
+	refused(t, b.Do(t.Context(), r), CodeDuplicateID, "used before")
+}
+
+// B 66, C 13: a tool that hangs, panics, leaves, returns rubbish: one coded
+// error each, and the bridge goes on.
+func TestBadTools(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	cancelled := make(chan struct{})
+	tool := func(name string, f func(context.Context, Call) (Reply, error)) Tool { return Tool{Name: name, Run: f} }
+	deaf := tool("deaf", func(context.Context, Call) (Reply, error) { <-release; return Reply{}, nil })
+	deaf.Timeout = 50 * time.Millisecond
+	hears := tool("hears", func(ctx context.Context, _ Call) (Reply, error) {
+		<-ctx.Done()
+		close(cancelled)
+		return Reply{}, ctx.Err()
+	})
+	hears.Timeout = 50 * time.Millisecond
+	b := newBroker(t, Options{MaxCalls: NoLimit, Parallel: 1}, deaf, hears, echo,
+		tool("panics", func(context.Context, Call) (Reply, error) { panic("secret /host/path") }),
+		tool("leaves", func(context.Context, Call) (Reply, error) { runtime.Goexit(); return Reply{}, nil }),
+		tool("fails", func(context.Context, Call) (Reply, error) { return Reply{}, errors.New("open /host/path: secret") }),
+		tool("own", func(context.Context, Call) (Reply, error) {
+			return Reply{}, fmt.Errorf("wrapped: %w", &Error{Failed, "not_found", "no such invoice", json.RawMessage("{\n\"id\": 7}")})
+		}),
+		tool("odd", func(context.Context, Call) (Reply, error) {
+			return Reply{}, &Error{"nonsense", "a b\n", strings.Repeat("é", 10_000), json.RawMessage("{")}
+		}),
+		constant("utf8", "\"\xff\""), constant("half", "{"), constant("two", "1 2"), constant("nan", "NaN"),
+		tool("nothing", func(context.Context, Call) (Reply, error) { return Reply{}, nil }),
+	)
+	refused(t, ask(b, "deaf", "{}"), CodeTimeout, "within 50ms")
+	refused(t, ask(b, "hears", "{}"), CodeTimeout, "within 50ms")
+	select {
+	case <-cancelled:
+	case <-time.After(patience):
+		t.Error("the tool was not cancelled")
+	}
+	refused(t, ask(b, "panics", "{}"), CodePanic, "the tool crashed")
+	refused(t, ask(b, "leaves", "{}"), CodePanic, "the tool crashed")
+	refused(t, ask(b, "fails", "{}"), CodeFailed, "the tool failed")
+	if a := ask(b, "own", "{}"); a.Err == nil || a.Err.Code != "not_found" || a.Err.Message != "no such invoice" || string(a.Err.Details) != `{"id":7}` {
+		t.Errorf("own error: %+v", a.Err)
+	}
+	if e := ask(b, "odd", "{}").Err; e == nil || e.Class != Failed || e.Code != CodeFailed || len(e.Message) > messageMax || e.Details != nil {
+		t.Errorf("odd error: %+v", e)
+	}
+	for _, name := range []string{"utf8", "half", "two", "nan"} {
+		refused(t, ask(b, name, "{}"), CodeBadResult, "not one JSON value")
+	}
+	if a := ask(b, "nothing", "{}"); string(a.Value) != "null" {
+		t.Errorf("nothing: %s, %v", a.Value, a.Err)
+	}
+	if a := ask(b, "echo", "{}"); a.Err != nil { // the one slot is free again
+		t.Error(a.Err)
+	}
+	details := ""
+	for _, r := range b.Summary().Calls {
+		details += r.Detail + "\n"
+	}
+	for _, want := range []string{"panic: secret /host/path", "open /host/path: secret", "ended its goroutine"} {
+		if !strings.Contains(details, want) {
+			t.Errorf("no record says %q", want)
+		}
+	}
+	if s := b.Summary(); s.Failed != 11 || s.Done != 13 || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// C 7: what a tool returns comes back as it is.
+func TestResults(t *testing.T) {
+	for _, v := range []string{"null", "true", "0", "-0.0", "9223372036854775808", "1e308", "[[[]]]", "{}", `"\u0000"`, `"\ud800"`, `"é"`} {
+		b := newBroker(t, Options{}, constant("c", v))
+		if a := ask(b, "c", "{}"); string(a.Value) != v {
+			t.Errorf("%s came back as %s, %v", v, a.Value, a.Err)
+		}
+	}
+}
+
+// No queue grows without bound: what cannot wait is refused.
+func TestPending(t *testing.T) {
+	release := make(chan struct{})
+	started := make(chan struct{}, 10)
+	b := newBroker(t, Options{MaxCalls: NoLimit, Parallel: 2, MaxPending: 3}, Tool{Name: "wait", Run: func(ctx context.Context, _ Call) (Reply, error) {
+		started <- struct{}{}
+		<-release
+		return Reply{}, nil
+	}})
+	answers := make(chan Answer, 20)
+	for range 8 {
+		go func() { answers <- ask(b, "wait", "{}") }()
+	}
+	for range 3 {
+		refused(t, <-answers, CodePending, "at most 3 may wait")
+	}
+	close(release)
+	for range 5 {
+		if a := <-answers; a.Err != nil {
+			t.Error(a.Err)
+		}
+	}
+	if len(started) != 5 {
+		t.Errorf("%d ran", len(started))
+	}
+}
+
+// C 14, B 67: the end of the run answers at once; what the tool did is
+// unknown, and what it returns later is thrown away and recorded as that.
+func TestClose(t *testing.T) {
+	release, started := make(chan struct{}), make(chan struct{})
+	j := &journal{}
+	b := newBroker(t, Options{Journal: j, Parallel: 1}, Tool{Name: "wait", Run: func(ctx context.Context, _ Call) (Reply, error) {
+		close(started)
+		<-release // deaf to ctx
+		return Reply{Value: json.RawMessage("1")}, nil
+	}})
+	answers := make(chan Answer, 2)
+	go func() { answers <- ask(b, "wait", "{}") }()
+	<-started
+	go func() { answers <- ask(b, "wait", "{}") }() // never gets the slot
+	for b.Summary().Accepted < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	begin := time.Now()
+	b.Close()
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("Close took %v", d)
+	}
+	refused(t, <-answers, CodeClosed, "ended")
+	refused(t, <-answers, CodeClosed, "ended")
+	refused(t, ask(b, "wait", "{}"), CodeClosed, "ended")
+	s := b.Summary()
+	if s.Unknown != 1 || s.Refused != 2 || s.Done != 0 || s.Calls[0].State != Unknown || s.Calls[1].State != Refused {
+		t.Errorf("%+v", s)
+	}
+	close(release)
+	for end := time.Now().Add(patience); b.Summary().Calls[0].State != Discarded; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never discarded")
+		}
+	}
+	b.Close()
+	j.wait(t, "accepted 1 running; finished 1 unknown")
+	j.wait(t, "finished 1 discarded")
+	if s := b.Summary(); s.Unknown != 1 || s.Done != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A caller that leaves ends its call only.
+func TestCallerLeaves(t *testing.T) {
+	started := make(chan struct{})
+	b := newBroker(t, Options{}, echo, Tool{Name: "wait", Run: func(ctx context.Context, _ Call) (Reply, error) {
+		close(started)
+		<-ctx.Done()
+		return Reply{}, ctx.Err()
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	refused(t, b.Do(ctx, Request{ID: "x", Tool: "wait", Args: json.RawMessage("{}")}), CodeClosed, "")
+	if a := ask(b, "echo", "{}"); a.Err != nil {
+		t.Error(a.Err)
+	}
+}
+
+// journal is a Journal that remembers and may fail.
+type journal struct {
+	mu       sync.Mutex
+	lines    []string
+	records  []Record
+	accepted func(Record) error
+	finished func(Record) error
+}
+
+func (j *journal) note(what string, r Record, state State, f func(Record) error) error {
+	j.mu.Lock()
+	j.lines = append(j.lines, fmt.Sprintf("%s %d %s", what, r.Seq, state))
+	j.records = append(j.records, r)
+	j.mu.Unlock()
+	if f != nil {
+		return f(r)
+	}
+	return nil
+}
+
+func (j *journal) Accepted(r Record) error { return j.note("accepted", r, Running, j.accepted) }
+func (j *journal) Finished(r Record) error { return j.note("finished", r, r.State, j.finished) }
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines, "; ")
+}
+
+func (j *journal) wait(t testing.TB, want string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(j.text(), want); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the journal says %q, not %q", j.text(), want)
+		}
+	}
+}
+
+// Rule 19: recorded, then run; recorded, then answered; and nothing is done
+// that cannot be recorded.
+func TestJournal(t *testing.T) {
+	var ran atomic.Int64
+	j := &journal{}
+	tool := Tool{Name: "t", Run: func(_ context.Context, c Call) (Reply, error) {
+		if !strings.HasSuffix(j.text(), fmt.Sprintf("accepted %d running", c.Seq)) {
+			t.Errorf("the tool runs and the journal says %s", j.text())
+		}
+		ran.Add(1)
+		return Reply{}, nil
+	}}
+	b := newBroker(t, Options{Journal: j}, tool)
+	if a := ask(b, "t", `{"b":1,"a":2}`); a.Err != nil {
+		t.Error(a.Err)
+	}
+	ask(b, "u", "{}")
+	if got, want := j.text(), "accepted 1 running; finished 1 done; finished 0 refused"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := string(j.records[0].Args); got != `{"a":2,"b":1}` {
+		t.Errorf("recorded arguments %s", got)
+	}
+	j.accepted = func(Record) error { return errors.New("disk full at /host/path") }
+	a := ask(b, "t", "{}")
+	refused(t, a, CodeLog, "could not be recorded")
+	if ran.Load() != 1 {
+		t.Error("ran without a record")
+	}
+	j.accepted, j.finished = nil, func(Record) error { return errors.New("disk full") }
+	refused(t, ask(b, "t", "{}"), CodeLog, "could not be recorded")
+	if r := b.Summary().Calls[3]; r.Code != CodeLog || !strings.Contains(r.Detail, "disk full") || r.State != Done {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Refusals without end do not fill a log or memory.
+func TestRefusalsAreBounded(t *testing.T) {
+	j := &journal{}
+	b := newBroker(t, Options{MaxCalls: 1, Journal: j}, echo)
+	for range 3 * MaxRecords {
+		ask(b, "x", "{}")
+	}
+	s := b.Summary()
+	if len(j.lines) != MaxRecords || len(s.Calls) != MaxRecords || s.Omitted != 2*MaxRecords || s.Refused != 3*MaxRecords {
+		t.Errorf("%d in the journal, %d records, %d omitted, %d refused", len(j.lines), len(s.Calls), s.Omitted, s.Refused)
+	}
+}
+
+func TestSeenIDs(t *testing.T) {
+	var s seenIDs
+	for i := range 5 * seenMax {
+		if !s.add(fmt.Sprint(i)) {
+			t.Fatalf("%d is taken for seen", i)
+		}
+		if i >= seenMax/2 && s.add(fmt.Sprint(i-seenMax/2)) {
+			t.Fatalf("%d was forgotten at %d", i-seenMax/2, i)
+		}
+	}
+	if n := len(s.new) + len(s.old); n > 2*seenMax {
+		t.Errorf("%d ids are kept", n)
+	}
+}
+
+type invoice struct {
+	ID    string  `json:"id" jsonschema:"the number on it"`
+	Total float64 `json:"total,omitempty"`
+}
+
+func TestNewTool(t *testing.T) {
+	tool, err := NewTool(Tool{Name: "double"}, func(_ context.Context, in invoice) (invoice, error) {
+		if in.ID == "bad" {
+			return in, &Error{Failed, "bad_id", "no", nil}
+		}
+		in.Total *= 2
+		return in, nil
+	})
+	must(t, err)
+	if tool.Input.Properties["id"].Description != "the number on it" || tool.Output == nil {
+		t.Errorf("schemas %+v, %+v", tool.Input, tool.Output)
+	}
+	b := newBroker(t, Options{}, tool)
+	if a := ask(b, "double", `{"id":"a","total":2.5}`); string(a.Value) != `{"id":"a","total":5}` {
+		t.Errorf("%s, %v", a.Value, a.Err)
+	}
+	refused(t, ask(b, "double", `{"ID":"a"}`), CodeInvalid, `"id" is required`)
+	if a := ask(b, "double", `{"id":"bad"}`); a.Err == nil || a.Err.Code != "bad_id" {
+		t.Errorf("%v", a.Err)
+	}
+	whole, err := NewTool(Tool{Name: "whole"}, func(_ context.Context, in struct{ N int8 }) (any, error) { return in.N, nil })
+	must(t, err)
+	b = newBroker(t, Options{}, whole)
+	refused(t, ask(b, "whole", `{"N": 1000}`), CodeInvalid, `"N"`)
+	if whole.Output != nil {
+		t.Error("an output of type any has a schema")
+	}
+	if _, err := NewTool(Tool{Name: "x"}, func(context.Context, int) (int, error) { return 0, nil }); err == nil {
+		t.Error("arguments of type int")
+	}
+	if _, err := NewTool(Tool{Name: "x"}, func(context.Context, struct{ C chan int }) (int, error) { return 0, nil }); err == nil {
+		t.Error("arguments with a channel")
+	}
+}
