@@ -15,9 +15,13 @@ const (
 	// keptMax is how many answered calls are remembered; the oldest answers
 	// go when there are more.
 	keptMax = 4096
-	// evictAge is how long an answer stays at least while others can be
-	// spared; errors then come from the reserve.
-	evictAge = time.Second
+	// An answer that was not acknowledged goes when space is short and it is
+	// older than evictAge or not among the evictLast last ones; only then do
+	// younger ones go, oldest first.
+	evictAge  = time.Second
+	evictLast = 2 * (DefaultParallel + DefaultMaxPending)
+	// evictBatch is how many go before it is tried again.
+	evictBatch = 64
 	// reserved is how many errors can be answered when no space is left
 	// (rule 14), and reserveBytes what each may be long.
 	reserved     = 8
@@ -97,8 +101,11 @@ func (s *FileServer) reply(h hint, a Answer) {
 	if h.place == inFlat {
 		s.link(h.name)
 	}
-	if len(s.out.kept) > keptMax {
-		s.evict(1, 0)
+	switch {
+	case len(s.out.kept) > keptMax:
+		s.evict(1, take)
+	case s.scarce():
+		s.evict(evictBatch, spare)
 	}
 	s.trim()
 	if len(s.out.spares) < reserved {
@@ -225,11 +232,13 @@ func (s *FileServer) remove(id string) bool {
 	return true
 }
 
-// evict removes up to n of the oldest answers that are at least of an age.
-func (s *FileServer) evict(n int, age time.Duration) (removed int) {
+// evict removes up to n of the oldest answers. Those that may not have been
+// read yet, by their age and their number, are spared if young says so.
+func (s *FileServer) evict(n int, young mercy) (removed int) {
 	for len(s.out.order) > 0 && removed < n {
 		id := s.out.order[0]
-		if k, ok := s.out.kept[id]; ok && time.Since(k.at) < age {
+		k, ok := s.out.kept[id]
+		if ok && young == spare && len(s.out.kept) <= evictLast && time.Since(k.at) < evictAge {
 			break
 		}
 		s.out.order = s.out.order[1:]
@@ -239,6 +248,24 @@ func (s *FileServer) evict(n int, age time.Duration) (removed int) {
 	}
 	return removed
 }
+
+// scarce tells that less than a quarter of the file system is free. Room is
+// made then, before the program cannot write its next request.
+func (s *FileServer) scarce() bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(s.resp, &fs) != nil {
+		return false
+	}
+	return fs.Bavail < fs.Blocks/4 || fs.Ffree < fs.Files/4
+}
+
+// mercy is what becomes of answers that may not have been read yet.
+type mercy int
+
+const (
+	spare mercy = iota
+	take
+)
 
 // trim forgets the order of answers that are gone.
 func (s *FileServer) trim() {

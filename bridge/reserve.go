@@ -48,7 +48,7 @@ func (s *FileServer) makeSpare(n string) error {
 // then the reserve. It neither waits nor tries without end.
 func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
 	err := error(unix.ENOSPC)
-	if s.evict(keptMax, evictAge) > 0 {
+	for full(err) && s.evict(evictBatch, spare) > 0 {
 		err = s.h.Owner.Do(func() error { return s.write(id, body) })
 	}
 	if a.Err == nil || len(body) > reserveBytes {
@@ -61,7 +61,7 @@ func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
 	if full(err) {
 		err = s.h.Owner.Do(func() error { return s.fromReserve(id, body) })
 	}
-	if full(err) && s.evict(reserved, 0) > 0 {
+	if full(err) && s.evict(reserved, take) > 0 {
 		err = s.h.Owner.Do(func() error { return s.write(id, body) })
 	}
 	return err
