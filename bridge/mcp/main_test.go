@@ -118,7 +118,10 @@ func good() *sdk.Server {
 		})
 	s.AddTool(&sdk.Tool{Name: "slow", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(3 * time.Second): // one that is deleted over HTTP does not hear of it
+			}
 			return content(), nil
 		})
 	sdk.AddTool(s, &sdk.Tool{Name: "typed"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct{ N int }) (*sdk.CallToolResult, empty, error) {
