@@ -27,6 +27,7 @@ var lattice = map[string][]string{
 	"namespaces":          {},
 	"rootfs":              {},
 	"denial":              {},
+	"audit":               {},
 	"seccompprofile":      {"policy"},
 	"workspace":           {"internal/dirfd"},
 	"plan":                {"policy", "namespaces", "rootfs", "seccompprofile"},
@@ -68,6 +69,7 @@ var only = map[string]string{
 	"github.com/pelletier/go-toml":         "policy",
 
 	"github.com/modelcontextprotocol/go-sdk": "bridge/mcp",
+	"golang.org/x/mod/":                      "audit",
 }
 
 // also lists the exceptions to only, with the reason.

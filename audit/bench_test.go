@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// soak is set where long tests are wanted.
+const soak = "ISOLATE_SOAK"
+
+// BenchmarkCall is what a tool call costs beyond itself: two durable records.
+// The callers of one run share writes.
+func BenchmarkCall(b *testing.B) {
+	for name, callers := range map[string]int{"1-caller": 1, "4-callers": 4, "16-callers": 16} {
+		b.Run(name, func(b *testing.B) {
+			p := newPlace(b)
+			l := p.open(b, Options{})
+			r := begin(b, l)
+			args := []byte(`{"city":"Ulm","days":3}`)
+			var next atomic.Int64
+			times := make([]time.Duration, b.N)
+			b.ResetTimer()
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						began := time.Now()
+						if r.Append(CallAccepted{Call: n, Tool: "weather", Args: r.Payload(args)}) != nil ||
+							r.Append(CallFinished{Call: n, Tool: "weather", Decision: "done"}) != nil {
+							b.Error("cannot append")
+						}
+						times[n-1] = time.Since(began)
+					}
+				})
+			}
+			all.Wait()
+			b.StopTimer()
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
+			_, err := r.Close(RunEnd{})
+			must(b, err)
+		})
+	}
+}
+
+// BenchmarkRun is what a run costs: open, start, end, seal.
+func BenchmarkRun(b *testing.B) {
+	p := newPlace(b)
+	l := p.open(b, Options{})
+	for b.Loop() {
+		r, err := l.Run(RunStart{Plan: "sha256:00"})
+		must(b, err)
+		_, err = r.Close(RunEnd{Reason: "exit"})
+		must(b, err)
+	}
+}
+
+// BenchmarkOpen is what a command pays that opens a log of a thousand runs.
+func BenchmarkOpen(b *testing.B) {
+	p := newPlace(b)
+	l := p.open(b, Options{syncs: func(*os.File) error { return nil }})
+	for range 1000 {
+		r, err := l.Run(RunStart{})
+		must(b, err)
+		_, err = r.Close(RunEnd{})
+		must(b, err)
+	}
+	must(b, l.Close())
+	for b.Loop() {
+		l, err := Open(p.dir, Options{Key: p.key})
+		must(b, err)
+		must(b, l.Close())
+	}
+}
+
+// A million records verify in less than 10 s.
+func TestVerifyAMillion(t *testing.T) {
+	if os.Getenv(soak) == "" {
+		t.Skip("takes long and much space: set " + soak)
+	}
+	p := newPlace(t)
+	l := p.open(t, Options{syncs: func(*os.File) error { return nil }})
+	r := begin(t, l)
+	args := r.Payload([]byte(`{"city":"Ulm"}`))
+	const calls = 500_000
+	// as calls come: accepted and finished in writes of their own
+	for n := range int64(calls) {
+		must(t, r.Append(CallAccepted{Call: n, Tool: "weather", Args: args}))
+		must(t, r.Append(CallFinished{Call: n, Tool: "weather", Decision: "done"}))
+	}
+	_, err := r.Close(RunEnd{})
+	must(t, err)
+	must(t, l.Close())
+	began := time.Now()
+	rep := p.verify(t, VerifyOptions{}, "")
+	took := time.Since(began)
+	st, err := os.Stat(p.run(r.ID()))
+	must(t, err)
+	t.Logf("%d records, %d MiB in %s: %s", rep.Runs[0].Records, st.Size()>>20, filepath.Base(p.run(r.ID())), took)
+	if took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
