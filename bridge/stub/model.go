@@ -41,11 +41,11 @@ type tool struct {
 	rest   string   // Python's name for more
 }
 
-func newModel(set *bridge.Set) (*model, error) {
+func newModel(tools []bridge.Tool) (*model, error) {
 	m := &model{}
 	names := newTidy("tools")
 	var errs []error
-	for _, bt := range set.Tools() {
+	for _, bt := range tools {
 		t := &tool{Tool: bt, id: identifier(bt.Name)}
 		names.take(t.id, t.Name)
 		m.tools = append(m.tools, t)
@@ -159,14 +159,33 @@ func (f field) usable() (value any, ok bool) {
 
 func (t *tool) readOnly() bool { return t.Effect == bridge.ReadOnly }
 
-// schema is a schema as JSON in ASCII; nil if there is none.
+// schema is a schema as JSON; nil if there is none, or none that every reader
+// of JSON could take.
 func schema(s *jsonschema.Schema) json.RawMessage {
 	if s == nil {
 		return nil
 	}
 	b, err := json.Marshal(s)
-	if err != nil {
+	if err != nil || nesting(b) > maxNesting {
 		return nil
 	}
 	return b
+}
+
+// maxNesting bounds a schema that is shown; Python's reader gives up at 1000.
+const maxNesting = 100
+
+// nesting is how deep a JSON text goes; brackets in strings may add to it.
+func nesting(b []byte) (deepest int) {
+	depth := 0
+	for _, c := range b {
+		switch c {
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
 }

@@ -13,7 +13,8 @@ import (
 // all languages, so that a tool has the same name everywhere.
 func identifier(name string) string {
 	id := clean(name)
-	for reserved[id] || strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") && len(id) > 4 {
+	// what begins and ends with two is the language's
+	if len(id) > 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") || reserved[id] {
 		id += "_"
 	}
 	return id

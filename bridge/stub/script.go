@@ -250,8 +250,13 @@ func scriptType(s *shape, w where) string {
 	case text:
 		return "string"
 	case literal:
-		if s.base() != text {
+		switch base := s.base(); {
+		case base != text && len(s.value) > 100:
+			return "number"
+		case base != text:
 			return s.value
+		case len(s.value) > 300:
+			return "string"
 		}
 		if v, err := decode([]byte(s.value)); err == nil {
 			return script(v.(string))

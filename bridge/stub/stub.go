@@ -30,8 +30,11 @@ const (
 // Generate makes the modules for a set of tools. The same set gives the same
 // files. Names that clash after they were made into identifiers are an error,
 // which lists all such clashes.
-func Generate(set *bridge.Set) ([]File, error) {
-	m, err := newModel(set)
+func Generate(set *bridge.Set) ([]File, error) { return generate(set.Tools()) }
+
+// generate trusts nothing of the tools, not even what a Set has checked.
+func generate(tools []bridge.Tool) ([]File, error) {
+	m, err := newModel(tools)
 	if err != nil {
 		return nil, err
 	}
