@@ -48,7 +48,7 @@ func tools(t testing.TB) []bridge.Tool {
 
 func TestPythonCalls(t *testing.T) {
 	testenv.Require(t, testenv.Python3)
-	h := serve(t, bridge.Options{}, tools(t)...)
+	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
 	got := h.output(t, python, "-c", `
 import isolate_tools as tools
 from isolate_tools import *
@@ -72,11 +72,19 @@ for bad in [float("nan"), object(), "\ud800"]:
         print("bad", err.code)
 print(tools.map(echo, [{"i": i} for i in range(20)]) == [{"i": i} for i in range(20)], tools.map(str, [1, 2]))
 print(search_tools("invoice"))
+sent = []
+tools._bridge._send = lambda ident, tool, args: sent.append(args) or 1 / 0
+for args in [{}, {"tags": []}, {"currency": "EUR"}, {"note": None}, {"note": "", "from_": 0}, {"from_": tools._bridge.unset}]:
+    try:
+        get_invoice(number="1", **args)
+    except ZeroDivisionError:
+        pass
+print(sent)
 print(map is __builtins__.map, "map" in dir(tools))
 `)
 	want := `
-{'number': 'A-17'}
-{'currency': 'USD', 'from': 3, 'number': 'A-17', 'tags': []}
+{'currency': 'EUR', 'note': None, 'number': 'A-17', 'tags': []}
+{'currency': 'USD', 'from': 3, 'note': None, 'number': 'A-17', 'tags': []}
 {'a b': 1, 'from': [None, True, 9223372036854775808, 1e+308, '\x00\u2028é']} {}
 {'path': 'x'} {'path': 'y'} {'z': 1}
 ToolDenied a_code {'error': 'x'} fail: it said "no" \ twice
@@ -91,6 +99,7 @@ bad invalid_arguments
 bad invalid_arguments
 True ['1', '2']
 ['get_invoice(*, number: str, currency: Literal["EUR", "USD"] = "EUR", from_: int = unset, note: str | None = None, tags: list[str] = []) -> GetInvoiceResult  # Get one invoice.']
+[{'number': '1'}, {'number': '1', 'tags': []}, {'number': '1'}, {'number': '1'}, {'number': '1', 'from': 0, 'note': ''}, {'number': '1'}]
 True True`
 	compare(t, got, want)
 }
@@ -105,7 +114,7 @@ func compare(t *testing.T, got, want string) {
 
 func TestPythonAsync(t *testing.T) {
 	testenv.Require(t, testenv.Python3)
-	h := serve(t, bridge.Options{}, tools(t)...)
+	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
 	got := h.output(t, python, "-c", `
 import asyncio
 from isolate_tools import aio
@@ -123,7 +132,7 @@ asyncio.run(main())
 asyncio.run(main())
 `)
 	once := `
-{'number': 'A'} {'path': 'p'}
+{'currency': 'EUR', 'note': None, 'number': 'A', 'tags': []} {'path': 'p'}
 [{'i': 0}, {'i': 1}, {'i': 2}, {'i': 3}, {'i': 4}]
 True
 a_code`
@@ -132,7 +141,7 @@ a_code`
 
 func TestNodeCalls(t *testing.T) {
 	testenv.Require(t, testenv.Node)
-	h := serve(t, bridge.Options{}, tools(t)...)
+	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
 	const program = `
 const run = async (tools) => {
   const { get_invoice, echo, fail, call, callSync, map, searchTools, ToolError, ToolInvalidArguments } = tools;
@@ -153,7 +162,7 @@ const run = async (tools) => {
 };
 `
 	want := `
-{"number":"A-17"} {"from":3,"number":"A"}
+{"currency":"EUR","note":null,"number":"A-17","tags":[]} {"currency":"EUR","from":3,"note":null,"number":"A","tags":[]}
 {"a b":1,"from":[null,true,"9223372036854775809n",1e+308,"\u0000` + "\u2028" + `é",-7,"12345678901234567890"]} {}
 {"path":"x"} {"z":1} {"z":2} {}
 ToolDenied a_code {"error":"x"} fail: it said "no" \ twice true true
@@ -172,7 +181,7 @@ true
 }
 
 func TestShellCalls(t *testing.T) {
-	h := serve(t, bridge.Options{}, tools(t)...)
+	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
 	got := h.output(t, "/bin/sh", "-c", `
 tool list | sort | sed 's/\t$//'
 tool call get-invoice '{"number":"A}"}'
@@ -199,7 +208,7 @@ fail	Fails as it is told.
 files.read_file	Reads.
 get-invoice	Get one invoice.
 nothing
-{"number":"A}"}
+{"currency":"EUR","note":null,"number":"A}","tags":[]}
 {"x":[1]}
 {}
 tool: details: {"error":"x"}

@@ -71,13 +71,63 @@ func write(t testing.TB, dir string, files []stub.File) {
 // directory of the modules and that of the bridge.
 type host struct {
 	modules, bridge string
+	close           func()
 }
 
 func serve(t testing.TB, o bridge.Options, tools ...bridge.Tool) *host {
 	t.Helper()
-	h := &host{modules: generate(t, tools...), bridge: t.TempDir()}
-	set, _ := bridge.NewSet(tools...)
-	serveFiles(t, h.bridge, bridge.NewBroker(set, o), tools)
+	set, err := bridge.NewSet(tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{modules: generate(t, tools...), bridge: filepath.Join(memory(t), "bridge")}
+	broker := bridge.NewBroker(set, o)
+	watcher, err := bridge.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := bridge.ServeFiles(watcher, handles(t, h.bridge), broker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.close = func() {
+		broker.Close()
+		if err := errors.Join(server.Close(), watcher.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(h.close)
+	return h
+}
+
+// memory is a directory of the test in memory where there is one.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "isolate-stub-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// handles makes the directories of a bridge at path, with the claims and the
+// workspace beside it.
+func handles(t testing.TB, path string) bridge.Handles {
+	t.Helper()
+	open := func(dir string) *os.File {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	h := bridge.Handles{Flat: open(path), Req: open(path + "/req"), Resp: open(path + "/resp"),
+		Claim: open(path + "-claims"), Workspace: open(path + "-workspace")}
+	t.Cleanup(func() { h.Workspace.Close() })
 	return h
 }
 

@@ -37,6 +37,9 @@ type tool struct {
 	fields []field
 	more   *shape // of arguments beyond fields; nil if there may be none
 	result *shape
+	// schemas as JSON; nil if there is none to show
+	input, output json.RawMessage
+
 	params []string // Python's names of fields
 	rest   string   // Python's name for more
 }
@@ -113,6 +116,7 @@ func (m *model) sort(flat *tidy) error {
 func (t *tool) shapes(m *model, used namer) error {
 	title := pascal(t.Name)
 	t.args = used.unique(title + "Args")
+	t.input, t.output = schema(t.Input), schema(t.Output)
 	t.Description = strings.ToValidUTF8(t.Description, "\uFFFD")
 	in := t.Input
 	if in == nil {

@@ -39,7 +39,7 @@ func (t *tool) shellPage() (string, error) {
 	for _, part := range []struct {
 		title  string
 		schema json.RawMessage
-	}{{"Arguments", schema(t.Input)}, {"Result", schema(t.Output)}} {
+	}{{"Arguments", t.input}, {"Result", t.output}} {
 		if part.schema == nil {
 			continue
 		}
@@ -76,7 +76,7 @@ func (m *model) index() (File, error) {
 		all.Tools = append(all.Tools, entry{
 			Name: t.Name, Identifier: t.id, Description: t.Description, ReadOnly: t.readOnly(),
 			Signature: signature{t.pythonLine(), t.scriptLine()},
-			Input:     schema(t.Input), Output: schema(t.Output),
+			Input:     t.input, Output: t.output,
 		})
 	}
 	b, err := json.MarshalIndent(all, "", " ")
