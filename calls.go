@@ -63,7 +63,7 @@ func (b *box) serve(t *Tools) (err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	if t.Socket != nil {
-		if err := c.listen(ctx, t.Socket, root, owner); err != nil {
+		if err := c.listen(ctx, t.Socket, root, bridge.NewFiles(b.sandbox.Workspace, owner), owner); err != nil {
 			return errors.Join(err, c.close())
 		}
 	}
@@ -149,7 +149,7 @@ const (
 func (c *calls) hasSocket() bool { return c != nil && c.socket }
 
 // listen binds our own socket into the sandbox and serves on it.
-func (c *calls) listen(ctx context.Context, s SocketServer, root *os.File, owner workspace.Owner) error {
+func (c *calls) listen(ctx context.Context, serve SocketServer, root *os.File, files bridge.Files, owner workspace.Owner) error {
 	sdk, err := dirfd.OpenBeneath(root, container.BridgeParts.SDK, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("cannot make the tools' socket: %w", err)
@@ -168,7 +168,7 @@ func (c *calls) listen(ctx context.Context, s SocketServer, root *os.File, owner
 	c.socket = true
 	c.sockets.Go(func() {
 		defer l.Close()
-		_ = s.Serve(ctx, l, c.broker)
+		_ = serve(ctx, l, c.broker, files) // of its ends only ours is of interest
 	})
 	return nil
 }

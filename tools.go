@@ -31,7 +31,7 @@ type Tools struct {
 	Options bridge.Options
 	// Socket serves calls through a Unix socket as well, at the path in the
 	// program's environment variable ISOLATE_MCP_SOCKET. Nil means that there
-	// is none. Package bridge/mcp has one that speaks MCP.
+	// is none. mcp.Serve of package bridge/mcp speaks MCP.
 	Socket SocketServer
 
 	mu    sync.Mutex
@@ -43,12 +43,9 @@ type Tools struct {
 }
 
 // SocketServer serves the calls of one sandbox on a listener that nobody else
-// uses.
-type SocketServer interface {
-	// Serve returns when the context or the listener has ended; it closes
-	// every connection before.
-	Serve(context.Context, net.Listener, *bridge.Broker) error
-}
+// uses; what is too big for an answer goes to files. It returns when the
+// context or the listener has ended, after it has closed every connection.
+type SocketServer func(context.Context, net.Listener, *bridge.Broker, bridge.Files) error
 
 // Add adds a tool. Names and schemas are checked when the first program uses
 // the set, or by Check.

@@ -20,12 +20,17 @@ type watch struct {
 	with company
 	over <-chan struct{}
 	met  cgroup.Usage // what was counted before the program started
+
+	used time.Duration // processor time at the last look
 }
 
-// Polling of counters: often near the start, where short limits are, then less.
+// Polling of counters: often near the start, where short limits are, then less,
+// and rarely while the sandbox uses no processor, since nothing can be counted
+// then: a program that waits costs its host nothing worth mentioning.
 const (
 	pollFirst = 5 * time.Millisecond
 	pollLast  = 50 * time.Millisecond
+	pollIdle  = time.Second
 )
 
 // until returns why we ended the program, or "" if it ended by itself.
@@ -65,26 +70,30 @@ func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 			if reason != "" {
 				return reason, w.end(0)
 			}
-			pause = min(pause*2, pollLast, next)
+			pause = min(pause*2, next)
 			poll.Reset(pause)
 		}
 	}
 }
 
-// counters looks at processor time and memory kills; next is how soon the
-// processor time could run out.
+// counters looks at processor time and memory kills; next is how soon to look
+// again at the latest.
 func (w *watch) counters(limit time.Duration) (reason Reason, next time.Duration, err error) {
 	next = pollLast
 	leaf := w.box.sandbox.Leaf()
+	used, err := leaf.CPUTime()
+	if err == nil && used > 0 && used == w.used {
+		next = pollIdle
+	}
+	w.used = used
 	if limit > 0 {
-		used, err := leaf.CPUTime()
 		if err != nil {
 			return "", 0, fmt.Errorf("cannot read processor time: %w", err)
 		}
 		if used >= limit {
 			return ReasonCPU, 0, nil
 		}
-		next = max(time.Millisecond, (limit-used)/time.Duration(w.box.runtime.facts.CPUs))
+		next = min(next, max(time.Millisecond, (limit-used)/time.Duration(w.box.runtime.facts.CPUs)))
 	}
 	kills, err := leaf.OOMKills()
 	if err != nil {
