@@ -25,6 +25,7 @@ type box struct {
 	kills   atomic.Int64     // how often the caller killed what runs in it
 	calls   *calls           // nil without tools
 	clock   clock
+	record  *record // nil if nothing is recorded
 
 	closing sync.Once
 	err     error
@@ -57,6 +58,9 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 			return b.failed(), err
 		}
 		in = &m
+		if err := b.record.files("in", m); err != nil {
+			return b.failed(), err
+		}
 	}
 	if c.Tools != nil {
 		if err := b.serve(c.Tools); err != nil {
@@ -116,6 +120,7 @@ func (b *box) failed() Result {
 func (b *box) close() error {
 	b.closing.Do(func() {
 		b.end()
+		b.err = errors.Join(b.err, b.record.close(b))
 		b.runtime.leave(b.cell)
 		b.runtime.mu.Lock()
 		delete(b.runtime.live, b)
@@ -173,6 +178,11 @@ func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sa
 	if err != nil {
 		return nil, err
 	}
+	if b.record = r.recordKept(pl); b.record != nil {
+		if err := b.record.ready(); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
 	if t != nil {
 		if err := b.serve(t); err != nil {
 			return nil, errors.Join(err, b.close())
@@ -199,6 +209,7 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 	}
 	defer s.box.runtime.calls.Done()
 	res, err := s.box.run(ctx, c, amongOthers)
+	err = errors.Join(err, s.box.record.ended(res))
 	s.box.runtime.counters.ended(res)
 	return res, err
 }

@@ -55,6 +55,7 @@ func (b *box) serve(t *Tools) (err error) {
 	c := &calls{clock: &b.clock}
 	o := t.Options
 	o.Hold = b.clock.hold
+	o.Journal = b.record.journal(o.Journal)
 	c.broker = bridge.NewBroker(set, o)
 	if c.files, err = bridge.ServeFiles(w, h, c.broker); err != nil {
 		c.broker.Close()

@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/workspace"
 )
@@ -48,6 +49,10 @@ type Cmd struct {
 	// Tools are what the program may ask the host to do (Run only; for a kept
 	// Sandbox see SandboxWithTools). Nil means nothing.
 	Tools *Tools
+
+	// Audit is the log that records this run, in place of the Runtime's (Run
+	// only). Nil means Options.Audit.
+	Audit *audit.Log
 
 	// In is copied into the workspace before the program starts (Run only;
 	// a kept Sandbox has CopyIn).
@@ -107,6 +112,10 @@ type Options struct {
 	// make it while the plan is still being made, for a program that runs one
 	// command. A cell that is not needed after all ends with the Runtime.
 	Expect Expectation
+	// Audit is the log that records every run and kept sandbox; audit.Open
+	// gives one, which is closed after the Runtime. What cannot be recorded is
+	// not done. Nil means that nothing is recorded.
+	Audit *audit.Log
 	// StopWait bounds how long Close waits for runs in progress to return.
 	// Zero means 5 s.
 	StopWait time.Duration

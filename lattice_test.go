@@ -42,7 +42,7 @@ var lattice = map[string][]string{
 	"bridge/approve":      {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/toolfile":     {"bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
-	".":                   {"bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
+	".":                   {"audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
 	"client": {},
 	"server": {".", "client", "plan", "policy", "workspace"},

@@ -63,6 +63,10 @@ type Result struct {
 	// Limits says what enforces the limits: "cgroup2", "cgroup1", "hybrid" or "rlimits".
 	Limits string `json:"limits"`
 
+	// Audit is what to remember of the log of this run; nil if there is none,
+	// or if it goes on, as that of a kept sandbox.
+	Audit *AuditSeal `json:"audit,omitempty"`
+
 	// In and Out list what was copied in and out; nil if nothing was asked.
 	In  *workspace.Manifest `json:"in,omitempty"`
 	Out *workspace.Manifest `json:"out,omitempty"`

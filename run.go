@@ -182,6 +182,10 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 			return Result{}, fmt.Errorf("cannot read usage: %w", err)
 		}
 	}
+	if err := b.record.begin(b, c, with); err != nil {
+		proc.Abort()
+		return Result{}, err
+	}
 	began := time.Now()
 	var notStarted *container.NotStartedError
 	if err := proc.Go(); errors.As(err, &notStarted) {
@@ -197,7 +201,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if with == alone {
 		b.calls.end()
 	}
-	if err != nil {
+	if err = errors.Join(err, b.record.failure()); err != nil {
 		return Result{}, err
 	}
 	if cause == "" && b.kills.Load() != kills && proc.Exit().Killed() {

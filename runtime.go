@@ -165,11 +165,14 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	defer r.calls.Done()
+	rec := r.record(pl, c)
 	box, err := r.open(ctx, pl, container.OneShot)
 	if err != nil {
-		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
+		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, errors.Join(err, rec.abandon(err))
 	}
+	box.record = rec
 	res, err := box.once(ctx, c)
+	err = errors.Join(err, rec.finish(box, &res, err))
 	r.counters.ended(res)
 	// the answer does not wait for mounts and namespaces to be taken down, nor
 	// for the next sandbox to be made

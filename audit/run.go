@@ -41,7 +41,8 @@ type Seal struct {
 
 // Run opens the log of a run. It returns when the first record is durable and
 // the host log knows of the run: only then may anything of the run begin.
-func (l *Log) Run(start RunStart) (*Run, error) {
+// What is known of it by then may be written along as first.
+func (l *Log) Run(start RunStart, first ...Event) (*Run, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -49,7 +50,7 @@ func (l *Log) Run(start RunStart) (*Run, error) {
 	}
 	l.runs.Add(1)
 	l.mu.Unlock()
-	r, err := l.createRun(start)
+	r, err := l.createRun(start, first)
 	if err != nil {
 		l.runs.Done()
 		return nil, err
@@ -57,7 +58,7 @@ func (l *Log) Run(start RunStart) (*Run, error) {
 	return r, nil
 }
 
-func (l *Log) createRun(start RunStart) (*Run, error) {
+func (l *Log) createRun(start RunStart, first []Event) (*Run, error) {
 	r := &Run{log: l, policy: start.Plan, counts: map[string]int64{}}
 	if err := r.create(); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (l *Log) createRun(start RunStart) (*Run, error) {
 		return fail(err)
 	}
 	r.group = newGroup(r.write)
-	if err := r.Append(start); err != nil {
+	if err := r.Append(append([]Event{start}, first...)...); err != nil {
 		return fail(err)
 	}
 	if err := syncDir(filepath.Dir(r.file.name)); err != nil {
@@ -147,30 +148,32 @@ func (r *Run) Payload(b []byte) *Payload { return r.log.Payload(b) }
 // between them. After an error no later event is written, and the caller must
 // not do what it was about to do.
 func (r *Run) Append(events ...Event) error {
+	return r.group.do(r.entries(events))
+}
+
+func (r *Run) entries(events []Event) []entry {
 	list := make([]entry, len(events))
 	for i, e := range events {
 		list[i] = r.log.entry(e)
 		list[i].run, list[i].policy = r.id, r.policy
 	}
-	return r.group.do(list)
+	return list
 }
 
-// Close writes the last record, destroys the run's key and seals the run in the
+// Close writes the events of last and the last record, destroys the run's key and seals the run in the
 // host log. Events that others append meanwhile fail. Calling it again gives
 // the same answer. After an error the run has no seal; the next Open makes one
 // of what is durable.
-func (r *Run) Close(end RunEnd) (Seal, error) {
+func (r *Run) Close(end RunEnd, last ...Event) (Seal, error) {
 	r.closing.Do(func() {
 		defer r.log.runs.Done()
-		r.err = r.finish(end)
+		r.err = r.finish(append(last, end))
 	})
 	return r.seal, r.err
 }
 
-func (r *Run) finish(end RunEnd) error {
-	last := r.log.entry(end)
-	last.run, last.policy = r.id, r.policy
-	err := r.group.finish(ErrClosed, []entry{last})
+func (r *Run) finish(last []Event) error {
+	err := r.group.finish(ErrClosed, r.entries(last))
 	r.seal.Run, r.seal.Key = r.id, keyID(r.key)
 	r.key.destroy()
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -13,7 +12,9 @@ import (
 // for: many times the longest batch.
 const maxTail = 16 << 20
 
-var checkpointHeader = regexp.MustCompile(`(?:^|\n)c [0-9a-f]{8} [0-9a-f]{8} `)
+// checkpointStart is the end of a frame and the beginning of a checkpoint. A
+// record has no line break in it, and a log does not begin with a checkpoint.
+var checkpointStart = []byte("\nc ")
 
 // tail is the last checkpoint of a log.
 type tail struct {
@@ -32,14 +33,12 @@ func lastCheckpoint(f io.ReaderAt, size int64, believe func([]byte) (Checkpoint,
 		if n, err := f.ReadAt(buf, size-window); int64(n) < window {
 			return tail{}, fmt.Errorf("cannot read its end: %w", err)
 		}
-		found := checkpointHeader.FindAllIndex(buf, -1)
-		for i := len(found) - 1; i >= 0; i-- {
-			at := found[i][0]
-			if buf[at] == '\n' {
-				at++
-			} else if window < size {
-				continue // what looks like a header may be the middle of one
+		for upTo := len(buf); ; {
+			upTo = bytes.LastIndex(buf[:upTo], checkpointStart)
+			if upTo < 0 {
+				break
 			}
+			at := upTo + 1
 			start := size - window + int64(at)
 			r := newFrameReader(bytes.NewReader(buf[at:]), start)
 			fr, err := r.next()

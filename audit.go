@@ -1,0 +1,436 @@
+package isolate
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/audit"
+	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/denial"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// AuditSeal is what to remember of the log of a run: with it, verification
+// detects that the log was set back or written anew.
+type AuditSeal struct {
+	Run  string `json:"run"`
+	Size int64  `json:"size"` // number of records
+	Root string `json:"root"` // hash of their tree
+	Key  string `json:"key"`  // id of the key that signed them
+}
+
+// record is the log of one sandbox. Its methods do nothing if it is nil.
+type record struct {
+	opened chan struct{} // closed when run or err is set
+	run    *audit.Run
+	err    error
+
+	mu     sync.Mutex
+	seen   denial.Summary // refused calls that are recorded
+	failed error          // why a record could not be written
+	kill   func()         // ends what runs; nil before anything does
+
+	watching  sync.Once
+	stop      chan struct{} // ends the watch; closed by conclude
+	watch     sync.WaitGroup
+	closing   sync.Once
+	concluded atomic.Bool
+	seal      *AuditSeal
+	closeErr  error
+}
+
+// blockedEvery is how often refused calls are recorded while a program runs.
+const blockedEvery = time.Second
+
+// record begins the log of a run, behind the making of its sandbox.
+func (r *Runtime) record(pl plan.Plan, c Cmd) *record {
+	l := c.Audit
+	if l == nil {
+		l = r.options.Audit
+	}
+	if l == nil {
+		return nil
+	}
+	return openRecord(l, runStart(pl), programStart(l, c))
+}
+
+// recordKept begins the log of a kept sandbox.
+func (r *Runtime) recordKept(pl plan.Plan) *record {
+	if r.options.Audit == nil {
+		return nil
+	}
+	start := runStart(pl)
+	start.Kept = true
+	return openRecord(r.options.Audit, start)
+}
+
+func openRecord(l *audit.Log, start audit.RunStart, first ...audit.Event) *record {
+	r := &record{opened: make(chan struct{}), stop: make(chan struct{})}
+	go func() {
+		defer close(r.opened)
+		r.run, r.err = l.Run(start, first...)
+	}()
+	return r
+}
+
+func runStart(pl plan.Plan) audit.RunStart {
+	s := audit.RunStart{
+		Kernel: kernelRelease(), Plan: pl.Digest, Filter: pl.FilterDigest, Profile: pl.Profile, Net: pl.Net, Root: pl.Root,
+		Identity: string(pl.Identity.Mode), LimitsBy: pl.Limits.By, Memory: pl.Limits.Memory, PIDs: int64(pl.Limits.PIDs),
+		Wall: pl.Limits.Wall.Milliseconds(),
+	}
+	for _, w := range pl.Weakenings {
+		s.Weakenings = append(s.Weakenings, string(w))
+	}
+	return s
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+type payloader interface{ Payload([]byte) *audit.Payload }
+
+func programStart(p payloader, c Cmd) audit.ProgramStart {
+	s := audit.ProgramStart{Program: c.Args[0], Dir: c.Dir, Env: slices.Sorted(maps.Keys(c.Env))}
+	if b, err := json.Marshal(c.Args); err == nil {
+		s.Args = p.Payload(b)
+	}
+	return s
+}
+
+// ready waits until the log is open and its first records are durable.
+func (r *record) ready() error {
+	<-r.opened
+	return r.err
+}
+
+// append makes events durable. When that fails, what runs is ended.
+func (r *record) append(events ...audit.Event) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	err := r.run.Append(events...)
+	if err == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil && !errors.Is(err, audit.ErrClosed) {
+		r.failed = err
+		if r.kill != nil {
+			r.kill()
+		}
+	}
+	return err
+}
+
+// failure is why something could not be recorded; nil if all was.
+func (r *record) failure() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// begin is called when a program is about to start. It must not if that fails.
+func (r *record) begin(b *box, c Cmd, with company) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.kill = func() {
+		b.kills.Add(1)
+		_ = b.sandbox.Signal(killSignal)
+	}
+	r.mu.Unlock()
+	r.watching.Do(func() { r.watch.Go(func() { r.follow(b) }) })
+	if err := r.failure(); err != nil || with == alone { // program.start is recorded already
+		return err
+	}
+	return r.append(programStart(r.run, c))
+}
+
+// follow records refused calls while programs run, so that they are known also
+// if this process dies.
+func (r *record) follow(b *box) {
+	tick := time.NewTicker(blockedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+			if events := r.blocked(b); len(events) > 0 {
+				_ = r.append(events...) // its failure is kept
+			}
+		}
+	}
+}
+
+// blocked are the refused calls that are listed and not yet recorded.
+func (r *record) blocked(b *box) []audit.Event {
+	now := b.blocked()
+	r.mu.Lock()
+	fresh := now.Since(r.seen).Events
+	r.seen = now
+	r.mu.Unlock()
+	var events []audit.Event
+	for _, e := range fresh {
+		elapsed := time.Duration(e.Elapsed).Microseconds()
+		if e.Family != "" || e.Address != "" || strings.HasPrefix(e.Call, "socket") {
+			events = append(events, audit.SocketBlocked{
+				Call: e.Call, Family: e.Family, Type: e.Type, Address: e.Address, Port: e.Port,
+				PID: e.PID, Exe: e.Exe, Errno: e.Errno, Elapsed: elapsed,
+			})
+			continue
+		}
+		events = append(events, audit.SyscallDenied{Call: e.Call, PID: e.PID, Exe: e.Exe, Errno: e.Errno, Elapsed: elapsed})
+	}
+	return events
+}
+
+// ended records the end of a program of a kept sandbox.
+func (r *record) ended(res Result) error {
+	if r == nil {
+		return nil
+	}
+	return r.append(programEvents(res)...)
+}
+
+// programEvents are how a program ended and what it met.
+func programEvents(res Result) []audit.Event {
+	var events []audit.Event
+	limit := func(name string, count int64) {
+		if count > 0 || string(res.Reason) == name {
+			events = append(events, audit.LimitHit{Limit: name, Count: count})
+		}
+	}
+	limit(string(ReasonWall), 0)
+	limit(string(ReasonCPU), 0)
+	limit(string(ReasonOOM), res.Usage.OOMKills)
+	limit(string(ReasonPIDs), res.Usage.PIDsDenied)
+	limit(string(ReasonDisk), 0)
+	limit(string(ReasonOutput), 0)
+	for _, s := range []struct {
+		name string
+		of   Stream
+	}{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
+		if s.of.Dropped > 0 {
+			events = append(events, audit.OutputTruncated{Stream: s.name, Total: s.of.Total, Dropped: s.of.Dropped})
+		}
+	}
+	return append(events, audit.ProgramEnd{
+		Reason: string(res.Reason), ExitCode: res.ExitCode, Signal: res.Signal, NotStarted: res.NotStarted,
+		Wall: res.Usage.Wall.Microseconds(), CPU: res.Usage.CPU.Microseconds(), Memory: res.Usage.Memory,
+		Stdout: res.Stdout.Total, Stderr: res.Stderr.Total,
+	})
+}
+
+// files records what was copied in or out.
+func (r *record) files(way string, m Manifest) error {
+	if r == nil {
+		return nil
+	}
+	return r.append(fileEvents(way, m)...)
+}
+
+// maxFiles bounds the files that have records of their own.
+const maxFiles = 100
+
+func fileEvents(way string, m Manifest) []audit.Event {
+	sum := audit.FilesCopied{Way: way, Files: int64(len(m.Files)), Skipped: int64(len(m.Skipped))}
+	if b, err := json.Marshal(m); err == nil {
+		d := sha256.Sum256(b)
+		sum.Manifest = "sha256:" + hex.EncodeToString(d[:])
+	}
+	var list []audit.Event
+	for i, f := range m.Files {
+		sum.Bytes += f.Size
+		if i < maxFiles {
+			list = append(list, audit.FileCopied{Way: way, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+		}
+	}
+	return append([]audit.Event{sum}, list...)
+}
+
+// abandon ends the log of a run for which there was no sandbox.
+func (r *record) abandon(why error) error {
+	if r == nil {
+		return nil
+	}
+	return r.conclude(audit.RunEnd{Reason: string(ReasonSandboxError), Error: why.Error()}, nil)
+}
+
+// finish ends the log of a run. Its programs and calls have ended; err is why
+// the sandbox did not do its job.
+func (r *record) finish(b *box, res *Result, err error) error {
+	if r == nil {
+		return nil
+	}
+	var events []audit.Event
+	end := audit.RunEnd{Reason: string(res.Reason)}
+	if err == nil {
+		events = programEvents(*res)
+	} else {
+		end.Error = err.Error()
+	}
+	if res.Out != nil {
+		events = append(events, fileEvents("out", *res.Out)...)
+	}
+	told := r.failure() != nil // then it is what err says
+	errEnd := r.conclude(r.totals(b, end, &events), events)
+	res.Audit = r.seal
+	if told {
+		return nil
+	}
+	return errEnd
+}
+
+// close ends the log of a kept sandbox; that of a run has ended before.
+func (r *record) close(b *box) error {
+	if r == nil || r.concluded.Load() {
+		return nil
+	}
+	var events []audit.Event
+	return r.conclude(r.totals(b, audit.RunEnd{Reason: "closed"}, &events), events)
+}
+
+// totals adds what was counted in the sandbox as a whole.
+func (r *record) totals(b *box, end audit.RunEnd, events *[]audit.Event) audit.RunEnd {
+	all := b.blocked()
+	*events = append(r.blocked(b), *events...)
+	if all.Total > 0 {
+		*events = append(*events, audit.BlockedCounts{Total: all.Total, Folded: all.Folded, ByCall: all.ByCall})
+	}
+	if s := b.calls.summary(); s != nil {
+		*events = append(*events, audit.BridgeTotals{
+			Accepted: s.Accepted, Done: s.Done, Failed: s.Failed, Refused: s.Refused, Unknown: s.Unknown, Ignored: s.Ignored,
+		})
+	}
+	end.Blocked = all.Total
+	return end
+}
+
+func (r *record) conclude(end audit.RunEnd, events []audit.Event) error {
+	r.closing.Do(func() {
+		r.concluded.Store(true)
+		close(r.stop)
+		r.watch.Wait()
+		if r.closeErr = r.ready(); r.closeErr != nil {
+			return
+		}
+		var s audit.Seal
+		if s, r.closeErr = r.run.Close(end, events...); r.closeErr == nil {
+			c := s.Checkpoint
+			r.seal = &AuditSeal{Run: s.Run, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Key: s.Key}
+		}
+	})
+	return r.closeErr
+}
+
+// journal records tool calls before they take effect, here and with next, which
+// may be nil.
+func (r *record) journal(next bridge.Journal) bridge.Journal {
+	if r == nil {
+		return next
+	}
+	return callJournal{r, next}
+}
+
+type callJournal struct {
+	record *record
+	next   bridge.Journal
+}
+
+var _ bridge.Journal = callJournal{}
+
+func (j callJournal) Accepted(rec bridge.Record) error {
+	if err := j.record.ready(); err != nil {
+		return err
+	}
+	events := append(j.approval(rec), audit.CallAccepted{
+		Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Source: rec.Source, Via: string(rec.Via),
+		Args: j.payload(rec.Args), Request: rec.RequestBytes,
+	})
+	if err := j.record.append(events...); err != nil || j.next == nil {
+		return err
+	}
+	return j.next.Accepted(rec)
+}
+
+func (j callJournal) Finished(rec bridge.Record) error {
+	if err := j.record.ready(); err != nil {
+		return err
+	}
+	var events []audit.Event
+	wall := rec.Wall.Microseconds()
+	switch rec.State {
+	case bridge.Refused:
+		events = append(j.approval(rec), audit.CallRefused{
+			Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Via: string(rec.Via), Class: string(rec.Class), Code: string(rec.Code),
+			Args: j.payload(rec.Args), Request: rec.RequestBytes, Wall: wall,
+		})
+	case bridge.Discarded:
+		events = []audit.Event{audit.CallDiscarded{Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Wall: wall}}
+	default:
+		decision := string(rec.State)
+		if rec.State == bridge.Done && rec.Class != "" {
+			decision = "failed"
+		}
+		events = []audit.Event{audit.CallFinished{
+			Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Decision: decision, Class: string(rec.Class), Code: string(rec.Code),
+			Wall: wall, Waited: rec.Waited.Microseconds(), Response: rec.ResponseBytes,
+		}}
+	}
+	if err := j.record.append(events...); err != nil || j.next == nil {
+		return err
+	}
+	return j.next.Finished(rec)
+}
+
+func (j callJournal) payload(args json.RawMessage) *audit.Payload {
+	if args == nil {
+		return nil
+	}
+	return j.record.run.Payload(args)
+}
+
+// approval is the decision about a call, if there was one.
+func (j callJournal) approval(rec bridge.Record) []audit.Event {
+	a := rec.Approval
+	if a == nil {
+		return nil
+	}
+	verdict := "deny"
+	if a.Verdict == bridge.Allow {
+		verdict = "allow"
+	}
+	return []audit.Event{audit.Approval{
+		Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Verdict: verdict, By: a.By, Reason: a.Reason,
+		Edited: j.payload(a.Edited), Waited: rec.Waited.Microseconds(),
+	}}
+}
