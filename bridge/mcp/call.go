@@ -74,6 +74,9 @@ func (s *session) failure(ctx context.Context, err error) error {
 		return spoken(wire)
 	}
 	detail := err.Error()
+	if errors.Is(err, sdk.ErrConnectionClosed) { // before it was sent
+		return failed(CodeServerGone, "the tool's server has gone; nothing was done", detail)
+	}
 	if s.line != nil && !s.line.broken.Load() {
 		return failed(bridge.CodeBadResult, "the tool's result cannot be read", detail)
 	}

@@ -230,7 +230,11 @@ func (c Config) transport(ctx context.Context, s *session) (sdk.Transport, error
 	return t, nil
 }
 
+// isGone says whether no call can be made any more.
 func (s *session) isGone() bool {
+	if s.line != nil && s.line.broken.Load() {
+		return true
+	}
 	select {
 	case <-s.gone:
 		return true
