@@ -228,9 +228,9 @@ func (t *tool) help(types *pythonTypes) string {
 		b.WriteString("\n\nArgs:")
 	}
 	for i, f := range t.fields {
-		fmt.Fprintf(&b, "\n    %s (%s): %s", t.params[i], types.of(f.shape), oneLine(f.about))
+		b.WriteString(entry(t.params[i], f, types))
 		if f.preset != nil {
-			fmt.Fprintf(&b, " Default: %s.", short(string(f.preset), 200))
+			fmt.Fprintf(&b, " (default %s)", short(string(f.preset), 200))
 		}
 	}
 	if result := t.result; result != any1 {
@@ -241,11 +241,19 @@ func (t *tool) help(types *pythonTypes) string {
 		if result.kind == reference && result.named.object {
 			fmt.Fprintf(&b, "; %s is a dict with:", result.named.name)
 			for _, f := range result.named.fields {
-				fmt.Fprintf(&b, "\n    %s (%s): %s", f.name, types.of(f.shape), oneLine(f.about))
+				b.WriteString(entry(plain(f.name), f, types))
 			}
 		}
 	}
 	return b.String()
+}
+
+func entry(name string, f field, types *pythonTypes) string {
+	e := fmt.Sprintf("\n    %s (%s)", name, types.of(f.shape))
+	if about := oneLine(f.about); about != "" {
+		e += ": " + about
+	}
+	return e
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(short(s, 500)), " ") }

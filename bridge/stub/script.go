@@ -118,10 +118,10 @@ export declare function searchTools(text?: string): string[];
 export declare function map<T, R>(fn: (item: T) => R | Promise<R>, items: Iterable<T>, width?: number): Promise<R[]>;
 /** Calls a tool by its own name. */
 export declare function call<K extends keyof Tools>(tool: K, args: Tools[K]["args"]): Promise<Tools[K]["result"]>;
-export declare function call(tool: string, args?: object): Promise<unknown>;
+export declare function call<N extends string>(tool: N extends keyof Tools ? never : N, args?: object): Promise<unknown>;
 /** Calls a tool by its own name and waits. */
 export declare function callSync<K extends keyof Tools>(tool: K, args: Tools[K]["args"]): Tools[K]["result"];
-export declare function callSync(tool: string, args?: object): unknown;
+export declare function callSync<N extends string>(tool: N extends keyof Tools ? never : N, args?: object): unknown;
 `
 
 func (m *model) declarations() string {

@@ -117,30 +117,37 @@ def _late(tool):
 _acks = []
 
 
-def _send(ident, tool, args):
+_encode = None  # of JSON; made for the first call
+
+
+def _encoder():
+    global _encode
     import json
 
+    _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+    return _encode
+
+
+def _send(ident, tool, args):
     acks = _take_acks()
     request = {"tool": tool, "args": {} if args is None else args}
     if acks:
         request["ack"] = acks
     try:
-        body = json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        body = (_encode or _encoder())(request).encode()
     except (TypeError, ValueError, RecursionError) as err:
         _acks.extend(acks)
         text = "the arguments cannot be written as JSON: %s" % err
         raise ToolInvalidArguments("invalid_arguments", text, None, tool) from None
-    name = "req_%s.json" % ident
     partial = "%s/req/.tmp-%s" % (DIR, ident)
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            rest = body
-            while rest:
-                rest = rest[os.write(fd, rest):]
+            while body:
+                body = body[os.write(fd, body):]
         finally:
             os.close(fd)
-        os.rename(partial, "%s/req/%s" % (DIR, name))
+        os.rename(partial, "%s/req/req_%s.json" % (DIR, ident))
     except OSError as err:
         _acks.extend(acks)
         try:
@@ -166,8 +173,7 @@ def _receive(ident, tool):
     import json
 
     try:
-        with open("%s/resp/resp_%s.json" % (DIR, ident), "rb", 0) as file:
-            answer = json.loads(file.read())
+        answer = json.loads(_read("%s/resp/resp_%s.json" % (DIR, ident)))
     except (OSError, ValueError) as err:
         raise BridgeClosed("closed", "the answer cannot be read: %s" % err, None, tool) from None
     if answer.get("id") != ident:
@@ -177,6 +183,22 @@ def _receive(ident, tool):
         return answer.get("result")
     kind = CLASSES.get(answer.get("class"), ToolError)
     raise kind(answer.get("code", ""), answer.get("error", ""), answer.get("details"), tool)
+
+
+def _read(path):
+    """All of a file, with few system calls for a small one."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = part = os.read(fd, 16384)
+        if len(part) == 16384:
+            parts = [part]
+            while part:
+                part = os.read(fd, 1 << 20)
+                parts.append(part)
+            data = b"".join(parts)
+        return data.decode()
+    finally:
+        os.close(fd)
 
 
 class _Thread:
@@ -244,6 +266,7 @@ class _Answers:
         self.opened = False
         self.inotify = -1
         self.wake = (-1, -1)
+        self.poll = None  # one that nobody uses now
 
     def add(self, waiter):
         with self.lock:
@@ -294,21 +317,31 @@ class _Answers:
                 raise _late(tool)
 
     def _resign(self, before):
+        heirs = ()
         with self.lock:
             self.leader = before
-            heirs = [w for w in self.waiting.values() if isinstance(w, _Thread) and not w.done]
-        if before is None and heirs:
+            if before is None and len(self.waiting) > 1:
+                heirs = [w for w in self.waiting.values() if isinstance(w, _Thread) and not w.done]
+        if heirs:
             heirs[0].kick()
 
     def _lead(self, waiter, deadline):
         if self.inotify < 0:
             return self._lead_slowly(waiter, deadline)
-        import select
+        poll, self.poll = self.poll, None  # a signal handler makes its own
+        if poll is None:
+            import select
 
-        poll = select.poll()
-        poll.register(self.inotify, select.POLLIN)
-        poll.register(self.wake[0], select.POLLIN)
+            poll = select.poll()
+            poll.register(self.inotify, select.POLLIN)
+            poll.register(self.wake[0], select.POLLIN)
         waiter.polls = True
+        try:
+            self._poll(poll, waiter, deadline)
+        finally:
+            self.poll = poll
+
+    def _poll(self, poll, waiter, deadline):
         while not waiter.done:
             left = LOOK_AGAIN if deadline is None else min(LOOK_AGAIN, deadline - time.monotonic())
             if left <= 0:
@@ -368,11 +401,11 @@ class _Answers:
         while at < len(events):
             mask = int.from_bytes(events[at + 4:at + 8], sys.byteorder)
             end = at + 16 + int.from_bytes(events[at + 12:at + 16], sys.byteorder)
-            if mask & _LOST:
-                self.look()
             name = events[at + 16:end].rstrip(b"\0")
             if name.endswith(b".done"):
                 self._answered(name[5:-5].decode("ascii", "replace"), reader)
+            elif mask & _LOST:
+                self.look()
             at = end
 
     def look(self):
@@ -405,8 +438,9 @@ class _Answers:
             pass
 
 
-# IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
-_MASK = 0x100 | 0x80 | 0x400 | 0x800 | 0x01000000
+# IN_CREATE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR. The answer itself is
+# moved there; to wake up for it would be too early.
+_MASK = 0x100 | 0x400 | 0x800 | 0x01000000
 # IN_UNMOUNT | IN_Q_OVERFLOW | IN_IGNORED | IN_DELETE_SELF
 _LOST = 0x2000 | 0x4000 | 0x8000 | 0x400
 
