@@ -27,6 +27,7 @@ type box struct {
 	clock   clock
 	record  *record // nil if nothing is recorded
 
+	users   users
 	closing sync.Once
 	err     error
 }
@@ -89,11 +90,15 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 const lateCopy = 10 * time.Second
 
 func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
-	lim := workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes}
-	lim.Owner = b.owner() // if we are root, programs are not
-	m, err := workspace.CopyIn(ctx, b.sandbox.Workspace, in, lim)
+	m, err := workspace.CopyIn(ctx, b.sandbox.Workspace, in, b.inLimits())
 	awaitForks()
 	return m, err
+}
+
+// inLimits bound what is copied in.
+func (b *box) inLimits() workspace.Limits {
+	// if we are root, programs are not
+	return workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes, Owner: b.owner()}
 }
 
 // awaitForks waits until every process that we forked before has executed its
@@ -208,6 +213,10 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 		return s.box.failed(), err
 	}
 	defer s.box.runtime.calls.Done()
+	if !s.box.users.enter() {
+		return s.box.failed(), container.ErrClosed
+	}
+	defer s.box.users.leave()
 	res, err := s.box.run(ctx, c, amongOthers)
 	err = errors.Join(err, s.box.record.ended(res))
 	s.box.runtime.counters.ended(res)
@@ -230,5 +239,17 @@ func (s *Sandbox) CopyOut(ctx context.Context, dir string) (Manifest, error) {
 	return s.box.copyOut(ctx, dir)
 }
 
-// Close ends the sandbox and frees all it held. It is idempotent.
-func (s *Sandbox) Close() error { return s.box.close() }
+// Close ends the sandbox, with what runs in it, and frees all it held. It is
+// idempotent.
+func (s *Sandbox) Close() error {
+	idle, busy := s.box.users.close()
+	if busy {
+		s.box.kills.Add(1)
+		_ = s.box.sandbox.Kill() // close reports what cannot be killed
+	}
+	select { // what is asked of the sandbox at the end of a run must be there
+	case <-idle:
+	case <-time.After(s.box.runtime.options.StopWait): // held up by a caller's writer
+	}
+	return s.box.close()
+}

@@ -43,6 +43,10 @@ type Cmd struct {
 	// three streams above. Nil means no terminal.
 	Terminal *Terminal
 
+	// Started is called once, when the program has started, from the goroutine
+	// that then waits for its end. Nil means nobody.
+	Started func(Running)
+
 	// Answer says whether to look for an Answer in standard output.
 	Answer AnswerWish
 

@@ -195,6 +195,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 		return Result{}, err
 	}
 	s.started(c.Stdin)
+	if c.Started != nil {
+		c.Started(Running{b})
+	}
 	w := watch{box: b, proc: proc, with: with, over: over, met: met}
 	cause, err := w.until(ctx, began)
 	wall := time.Since(began)

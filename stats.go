@@ -110,3 +110,13 @@ func (r *Runtime) Stats() Stats {
 	s.Ahead, s.Made, s.Blocked, s.TearDownErrors = c.ahead, c.made, c.blocked, c.torn
 	return s
 }
+
+// Running is a program that runs.
+type Running struct{ box *box }
+
+// Usage is what the program's sandbox has used so far. After the end of the
+// run it means nothing.
+func (r Running) Usage() (Usage, error) {
+	u, err := r.box.sandbox.Usage()
+	return Usage{CPU: u.CPU, Memory: u.MemoryPeak, OOMKills: u.OOMKills, PIDsDenied: u.PIDsDenied}, err
+}

@@ -50,3 +50,49 @@ func TestStatsAndIdleCells(t *testing.T) {
 		t.Errorf("after another run: %+v", s)
 	}
 }
+
+// TestCloseEndsRuns: a kept sandbox that is closed ends what runs in it, and
+// the run has a result.
+func TestCloseEndsRuns(t *testing.T) {
+	testenv.Require(t, testenv.UserNS)
+	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := r.Sandbox(t.Context(), policy.Policy{Allow: policy.Weakenings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	ended := make(chan isolate.Result, 1)
+	go func() {
+		res, err := s.Run(t.Context(), isolate.Cmd{Args: []string{"sleep", "600"}, Started: func(p isolate.Running) {
+			if _, err := p.Usage(); err != nil {
+				t.Error(err)
+			}
+			close(up)
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- res
+	}()
+	<-up
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if res := <-ended; res.Reason != isolate.ReasonCancelled {
+		t.Errorf("%+v", res)
+	}
+	if _, err := s.Run(t.Context(), isolate.Cmd{Args: []string{"true"}}); err == nil {
+		t.Error("a run in a closed sandbox")
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
 )
 
@@ -35,6 +36,9 @@ type Call struct {
 	Files map[int]*Stdio
 	// Signals are those the process outside got. It is closed at the end.
 	Signals <-chan syscall.Signal
+
+	// Started is for the Cmd of the program that the command line runs.
+	Started func(isolate.Running)
 
 	run  *run
 	exit func(code int)
@@ -78,6 +82,7 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		return
 	}
 	defer s.runs.end(call.run)
+	call.Started = call.run.started
 	call.exit = func(code int) {
 		call.run.exited(code)
 		_, _ = conn.Write([]byte{client.DoorExit, byte(code)})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -26,6 +27,8 @@ func (s *Server) greet(conn *net.UnixConn, feed *feed) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(greetTime))
+	ending := context.AfterFunc(s.ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer ending()
 	first, err := receive(conn)
 	if err != nil || len(first.data) == 0 {
 		first.drop()

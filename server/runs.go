@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -40,6 +41,7 @@ type run struct {
 	killed bool
 	code   *int
 	result *isolate.Result
+	probe  *isolate.Running // nil before the program has started
 	err    error
 	done   chan struct{}
 }
@@ -202,6 +204,13 @@ func (r *run) finished(res isolate.Result, err error) {
 	r.result, r.err, r.code = &res, err, &code
 }
 
+// started is told when the program runs.
+func (r *run) started(p isolate.Running) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.probe = &p
+}
+
 // describe is the run as the wire has it.
 func (r *run) describe() client.Run {
 	r.mu.Lock()
@@ -214,7 +223,12 @@ func (r *run) describe() client.Run {
 		d.State, d.Ended = client.StateEnded, &r.ended
 	}
 	if r.result != nil {
-		d.Reason = string(r.result.Reason)
+		d.Result, _ = json.Marshal(r.result)
+		d.CPU, d.Memory = r.result.Usage.CPU, r.result.Usage.Memory
+	} else if r.probe != nil && r.ended.IsZero() {
+		if u, err := r.probe.Usage(); err == nil {
+			d.CPU, d.Memory = u.CPU, u.Memory
+		}
 	}
 	return d
 }

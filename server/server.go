@@ -22,12 +22,14 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/isolate-run/isolate"
 )
 
 // Options are the settings of a Server. Serve gets its listener.
 type Options struct {
 	// Runtime runs what is asked for over HTTP. Required.
-	Runtime Runtime
+	Runtime *isolate.Runtime
 	// Call carries out a command line that came through the door; see Call.
 	// Nil refuses them, and the callers run without the server.
 	Call func(context.Context, *Call)
@@ -93,7 +95,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, self: self, began: time.Now(), room: make(chan struct{}, o.MaxConnections)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.runs = newRuns(o.KeepRuns)
-	s.kept = newSandboxes(s, o.MaxSandboxes)
+	s.kept = newSandboxes(o.MaxSandboxes)
 	s.http = s.newHTTP()
 	return s, nil
 }
@@ -123,7 +125,11 @@ func (s *Server) Serve(l *net.UnixListener) error {
 func (s *Server) accept(l *net.UnixListener, feed *feed) error {
 	pause := time.Duration(0)
 	for {
-		s.room <- struct{}{}
+		select {
+		case s.room <- struct{}{}:
+		case <-s.ctx.Done():
+			return nil
+		}
 		conn, err := l.AcceptUnix()
 		if err != nil {
 			<-s.room

@@ -156,7 +156,15 @@ func listen(s serveSettings) (*net.UnixListener, error) {
 }
 
 // served is the runtime of a server as one command sees it: it stays open.
-type served struct{ *isolate.Runtime }
+type served struct {
+	*isolate.Runtime
+	started func(isolate.Running)
+}
+
+func (s served) Run(ctx context.Context, p isolate.Policy, c isolate.Cmd) (isolate.Result, error) {
+	c.Started = s.started
+	return s.Runtime.Run(ctx, p, c)
+}
 
 func (served) Close() error { return nil }
 
@@ -167,7 +175,7 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, c *server.Call) {
 		stdin: c.Files[0], stdout: c.Files[1], stderr: c.Files[2],
 		getenv:  func(name string) (string, bool) { v, ok := c.Env[name]; return v, ok },
 		dir:     c.Dir,
-		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt}, nil },
+		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt, c.Started}, nil },
 		via:     viaServer,
 		signals: signals,
 		descriptor: func(n int) (file, string) {

@@ -1,0 +1,33 @@
+package isolate
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/isolate-run/isolate/workspace"
+)
+
+// OpenFile opens a file of the workspace for reading; path is relative to
+// /workspace. Links are not followed. A program that runs may change the file
+// while it is read.
+func (s *Sandbox) OpenFile(path string) (*os.File, error) {
+	return workspace.OpenFile(s.box.sandbox.Workspace, path)
+}
+
+// PutFile writes a file of the workspace, whole or not at all, and makes the
+// directories on the way. mode are permission bits.
+func (s *Sandbox) PutFile(ctx context.Context, path string, mode uint32, from io.Reader) (workspace.Entry, error) {
+	e, err := workspace.Put(ctx, s.box.sandbox.Workspace, path, mode, from, s.box.inLimits())
+	awaitForks()
+	return e, err
+}
+
+// ListFiles lists a directory of the workspace, "" being /workspace itself: at
+// most limit entries, by name. more says that there are others.
+func (s *Sandbox) ListFiles(path string, limit int) (list []workspace.Listed, more bool, err error) {
+	return workspace.List(s.box.sandbox.Workspace, path, limit)
+}
+
+// Plan is the digest of the plan in force.
+func (s *Sandbox) Plan() string { return s.box.plan.Digest }

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/client"
+)
+
+// listMax is how many entries of a directory are listed.
+const listMax = 10000
+
+// fileError gives an error of a path in a sandbox its status.
+func fileError(path string, err error) error {
+	status, remedy := http.StatusUnprocessableEntity, "give the path of a file below /workspace, without links in it"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		status, remedy = http.StatusNotFound, ""
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
+		status, remedy = http.StatusInsufficientStorage, "make the sandbox with a policy that has a larger disk"
+	}
+	return failed(status, fmt.Sprintf("cannot use %q: %v", path, err), remedy)
+}
+
+func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.kept.use(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	list, more, err := k.sandbox.ListFiles(r.PathValue("path"), listMax)
+	if err != nil {
+		return fileError(r.PathValue("path"), err)
+	}
+	out := client.FileList{Files: make([]client.File, len(list)), More: more}
+	for i, e := range list {
+		out.Files[i] = client.File(e)
+	}
+	return answer(w, http.StatusOK, out)
+}
+
+// getFile gives a file, or the ranges that are asked for.
+func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.kept.use(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	f, err := k.sandbox.OpenFile(r.PathValue("path"))
+	if err != nil {
+		return fileError(r.PathValue("path"), err)
+	}
+	defer f.Close()
+	// what it is, only the program knows: nobody is to guess, and no browser to show it
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return nil
+}
+
+// putFile writes a file; ?mode= are its permission bits in octal, 644 if none
+// are given.
+func (s *Server) putFile(w http.ResponseWriter, r *http.Request) error {
+	mode := uint64(0o644)
+	if text := r.URL.Query().Get("mode"); text != "" {
+		var err error
+		if mode, err = strconv.ParseUint(text, 8, 32); err != nil || mode > 0o777 {
+			return failed(http.StatusBadRequest, fmt.Sprintf("cannot use mode %q: it is no permission bits in octal", text), "write 644, or 755 for a program")
+		}
+	}
+	k, err := s.kept.use(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	e, err := k.sandbox.PutFile(r.Context(), r.PathValue("path"), uint32(mode), r.Body)
+	if err != nil {
+		return fileError(r.PathValue("path"), err)
+	}
+	return answer(w, http.StatusOK, client.Written{Path: e.Path, Size: e.Size, Mode: e.Mode, SHA256: e.SHA256})
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// level is how much a route lets its caller do, least first. Who may do what
+// is decided by where a request comes from: the Unix socket gives levelRun to
+// the server's user and to root, the metrics address gives levelMetrics to
+// everybody.
+type level int
+
+const (
+	levelMetrics level = iota // numbers without names
+	levelObserve              // what runs, with its arguments and output
+	levelRun                  // run, end and change
+)
+
+// String is the level's name in openapi.json.
+func (l level) String() string {
+	return [...]string{"metrics", "observe", "run"}[l]
+}
+
+// route is one row of the table.
+type route struct {
+	method, path string
+	level        level
+	// body is the most bytes of a request's body; 0 means it has none, and
+	// streamed that its handler bounds it.
+	body int64
+	do   func(*Server, http.ResponseWriter, *http.Request) error
+}
+
+const (
+	streamed = -1
+	maxBody  = 16 << 20 // a run's standard input in it, in base64
+	noBody   = 0
+)
+
+// routes is the whole API. openapi.json describes it; a test compares them.
+var routes = []route{
+	{"GET", "/metrics", levelMetrics, noBody, (*Server).getMetrics},
+	{"GET", "/v1/version", levelMetrics, noBody, (*Server).getVersion},
+	{"GET", "/v1/openapi.json", levelMetrics, noBody, (*Server).getOpenAPI},
+	{"GET", "/v1/stats", levelObserve, noBody, (*Server).getStats},
+	{"POST", "/v1/plan", levelObserve, maxBody, (*Server).postPlan},
+
+	{"GET", "/v1/runs", levelObserve, noBody, (*Server).getRuns},
+	{"POST", "/v1/runs", levelRun, maxBody, (*Server).postRun},
+	{"GET", "/v1/runs/{id}", levelObserve, noBody, (*Server).getRun},
+	{"DELETE", "/v1/runs/{id}", levelRun, noBody, (*Server).deleteRun},
+	{"GET", "/v1/runs/{id}/logs", levelObserve, noBody, (*Server).getLogs},
+	{"PUT", "/v1/runs/{id}/stdin", levelRun, streamed, (*Server).putStdin},
+	{"POST", "/v1/runs/{id}/kill", levelRun, noBody, (*Server).killRun},
+
+	{"GET", "/v1/sandboxes", levelObserve, noBody, (*Server).getSandboxes},
+	{"POST", "/v1/sandboxes", levelRun, maxBody, (*Server).postSandbox},
+	{"GET", "/v1/sandboxes/{id}", levelObserve, noBody, (*Server).getSandbox},
+	{"DELETE", "/v1/sandboxes/{id}", levelRun, noBody, (*Server).deleteSandbox},
+	{"POST", "/v1/sandboxes/{id}/lease", levelRun, noBody, (*Server).renewLease},
+	{"POST", "/v1/sandboxes/{id}/kill", levelRun, noBody, (*Server).killSandbox},
+	{"POST", "/v1/sandboxes/{id}/runs", levelRun, maxBody, (*Server).postSandboxRun},
+	{"GET", "/v1/sandboxes/{id}/list/{path...}", levelObserve, noBody, (*Server).listFiles},
+	{"GET", "/v1/sandboxes/{id}/files/{path...}", levelObserve, noBody, (*Server).getFile},
+	{"PUT", "/v1/sandboxes/{id}/files/{path...}", levelRun, streamed, (*Server).putFile},
+}
+
+// handler serves the routes up to a level.
+func (s *Server) handler(most level) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		if r.level > most {
+			continue
+		}
+		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
+			if r.body >= 0 {
+				req.Body = http.MaxBytesReader(w, req.Body, r.body)
+			}
+			if err := r.do(s, w, req); err != nil {
+				fail(w, err)
+			}
+		})
+	}
+	return mux
+}
+
+func (s *Server) newHTTP() *http.Server {
+	return &http.Server{
+		Handler: s.handler(levelRun), ReadHeaderTimeout: greetTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: 64 << 10, ConnContext: withPeer,
+	}
+}
+
+// failure is an answer that is an error, with what a person can do.
+type failure struct {
+	status   int
+	problems []client.Problem
+}
+
+func (f *failure) Error() string { return f.problems[0].What }
+
+// failed makes a failure of one problem.
+func failed(status int, what, remedy string) *failure {
+	return &failure{status, []client.Problem{{What: what, Remedy: remedy}}}
+}
+
+// problemsOf takes an error apart as the command does.
+func problemsOf(err error) []client.Problem {
+	var own *failure
+	var refusal *plan.Refusal
+	var wrong *policy.DecodeError
+	var list []client.Problem
+	switch {
+	case errors.As(err, &own):
+		return own.problems
+	case errors.As(err, &refusal) && len(refusal.Problems) > 0:
+		for _, p := range refusal.Problems {
+			list = append(list, client.Problem(p))
+		}
+	case errors.As(err, &wrong):
+		for _, p := range wrong.Problems {
+			what := p.What
+			if p.Line > 0 {
+				what = fmt.Sprintf("policy, line %d, column %d: %s", p.Line, p.Column, p.What)
+			}
+			list = append(list, client.Problem{What: what, Remedy: p.Hint})
+		}
+	default:
+		list = []client.Problem{{What: err.Error()}}
+	}
+	return list
+}
+
+// statusOf is the status that stands for an error.
+func statusOf(err error) int {
+	var own *failure
+	var refusal *plan.Refusal
+	var wrong *policy.DecodeError
+	var over *isolate.OverCapacityError
+	switch {
+	case errors.As(err, &own):
+		return own.status
+	case errors.As(err, &wrong):
+		return http.StatusBadRequest
+	case errors.As(err, &refusal):
+		return http.StatusUnprocessableEntity
+	case errors.As(err, &over):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func fail(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(statusOf(err))
+	_ = json.NewEncoder(w).Encode(map[string]any{"problems": problemsOf(err)})
+}
+
+func answer(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // who does not read any more is not told
+	return nil
+}
+
+// decode reads a body strictly: one value, and no field that nobody knows.
+func decode(r *http.Request, v any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("there is more after it")
+		}
+	}
+	var big *http.MaxBytesError
+	if errors.As(err, &big) {
+		return failed(http.StatusRequestEntityTooLarge, fmt.Sprintf("cannot read the request: it has more than %d bytes", big.Limit), "send large input to the run's stdin, and large files to a kept sandbox")
+	}
+	if err != nil {
+		return failed(http.StatusBadRequest, fmt.Sprintf("cannot read the request as JSON: %v", err), "GET /v1/openapi.json describes it")
+	}
+	return nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+	return nil
+}
+
+// apiVersion is raised when something of the API changes its meaning or goes.
+const apiVersion = 1
+
+func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) error {
+	return answer(w, http.StatusOK, client.Version{Version: s.options.Version, API: apiVersion})
+}
+
+func (s *Server) getStats(w http.ResponseWriter, r *http.Request) error {
+	return answer(w, http.StatusOK, s.stats())
+}
+
+// stats is what this server has and has done.
+func (s *Server) stats() client.Stats {
+	st := client.Stats{
+		Running: s.runs.count(), Kept: s.kept.count(), Connections: len(s.room) - 1, // one is for the next
+		Draining: s.isDraining(), Began: s.began,
+	}
+	if s.options.Runtime != nil {
+		p := s.options.Runtime.Stats()
+		st.Pool = client.PoolStats{
+			MaxSandboxes: p.MaxSandboxes, MaxWaiting: p.MaxWaiting, MaxCells: p.MaxCells,
+			Cells: p.Cells, Sandboxes: p.Sandboxes, Waiting: p.Waiting, Spares: p.Spares, IdleSeats: p.IdleSeats,
+			Runs: map[string]uint64{}, Ahead: p.Ahead, Made: p.Made, Refused: p.Refused, Waited: p.Waited,
+			Blocked: p.Blocked, TearDownErrors: p.TearDownErrors,
+		}
+		for reason, n := range p.Runs {
+			st.Pool.Runs[string(reason)] = n
+		}
+	}
+	return st
+}
+
+func (s *Server) postPlan(w http.ResponseWriter, r *http.Request) error {
+	var q struct {
+		Policy string `json:"policy"`
+	}
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	p, err := policy.Decode("policy", []byte(q.Policy))
+	if err != nil {
+		return err
+	}
+	pl, err := s.options.Runtime.Plan(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, pl)
+}

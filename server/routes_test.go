@@ -1,0 +1,205 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
+)
+
+type openAPIFile struct {
+	Paths map[string]map[string]struct {
+		Level      string `json:"x-level"`
+		Parameters []struct{ Name, In string }
+	}
+	Components struct {
+		Schemas map[string]struct{ Properties map[string]any }
+	}
+}
+
+func readOpenAPI(t *testing.T) openAPIFile {
+	t.Helper()
+	var f openAPIFile
+	if err := json.Unmarshal(openAPI, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestOpenAPIRoutes: the file and the table say the same.
+func TestOpenAPIRoutes(t *testing.T) {
+	f := readOpenAPI(t)
+	described := 0
+	for _, ops := range f.Paths {
+		described += len(ops)
+	}
+	if described != len(routes) {
+		t.Errorf("%d operations are described, there are %d routes", described, len(routes))
+	}
+	for _, r := range routes {
+		path := strings.ReplaceAll(r.path, "...}", "}")
+		op, ok := f.Paths[path][strings.ToLower(r.method)]
+		if !ok || op.Level != r.level.String() {
+			t.Errorf("%s %s needs level %s; the file says %q", r.method, r.path, r.level, op.Level)
+		}
+		for _, name := range []string{"id", "path"} {
+			has := slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == name && p.In == "path" })
+			if want := strings.Contains(path, "{"+name+"}"); has != want {
+				t.Errorf("%s %s: parameter %s is described: %t", r.method, r.path, name, has)
+			}
+		}
+	}
+}
+
+// jsonNames are the names of a struct's fields on the wire.
+func jsonNames(typ reflect.Type) []string {
+	var names []string
+	for i := range typ.NumField() {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestOpenAPISchemas: the file and the Go types have the same fields.
+func TestOpenAPISchemas(t *testing.T) {
+	f := readOpenAPI(t)
+	types := map[string]reflect.Type{"Problems": reflect.TypeFor[struct {
+		Problems []client.Problem `json:"problems"`
+	}]()}
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[client.Problem](), reflect.TypeFor[client.Run](), reflect.TypeFor[client.RunRequest](), reflect.TypeFor[client.Input](),
+		reflect.TypeFor[client.Event](), reflect.TypeFor[client.SandboxRequest](), reflect.TypeFor[client.Sandbox](), reflect.TypeFor[client.File](),
+		reflect.TypeFor[client.FileList](), reflect.TypeFor[client.Written](), reflect.TypeFor[client.Version](), reflect.TypeFor[client.Stats](), reflect.TypeFor[client.PoolStats](),
+	} {
+		types[typ.Name()] = typ
+	}
+	if len(types) != len(f.Components.Schemas) {
+		t.Errorf("%d schemas are described, there are %d types", len(f.Components.Schemas), len(types))
+	}
+	for name, typ := range types {
+		var described []string
+		for p := range f.Components.Schemas[name].Properties {
+			described = append(described, p)
+		}
+		slices.Sort(described)
+		if want := jsonNames(typ); !slices.Equal(described, want) {
+			t.Errorf("%s: described are %v, there are %v", name, described, want)
+		}
+	}
+	if got, want := jsonNames(reflect.TypeFor[client.PoolStats]()), jsonNames(reflect.TypeFor[isolate.Stats]()); !slices.Equal(got, want) {
+		t.Errorf("client.PoolStats has %v, isolate.Stats has %v", got, want)
+	}
+}
+
+// request asks the handler of a level.
+func request(t *testing.T, h http.Handler, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w
+}
+
+func bare(t *testing.T) *Server {
+	t.Helper()
+	s, err := New(Options{Version: "v-test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestLevels: a route above the level does not exist.
+func TestLevels(t *testing.T) {
+	s := bare(t)
+	for most := levelMetrics; most <= levelRun; most++ {
+		h := s.handler(most)
+		for _, r := range routes {
+			if r.level <= most {
+				continue
+			}
+			path := strings.NewReplacer("{id}", "x", "{path...}", "p").Replace(r.path)
+			if w := request(t, h, r.method, path, "{}"); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("level %s: %s %s is answered with %d", most, r.method, path, w.Code)
+			}
+		}
+	}
+}
+
+// TestRefusals: what is wrong with a request is said as the command says it.
+func TestRefusals(t *testing.T) {
+	h := bare(t).handler(levelRun)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/v1/runs/r9", "", 404, `cannot find run \"r9\"`},
+		{"POST", "/v1/runs/r9/kill", "", 404, `cannot find run`},
+		{"GET", "/v1/sandboxes/s1", "", 404, `cannot find sandbox \"s1\"`},
+		{"DELETE", "/v1/sandboxes/s1", "", 404, `cannot find sandbox`},
+		{"GET", "/v1/sandboxes/s1/files/a", "", 404, `cannot find sandbox`},
+		{"POST", "/v1/runs", "", 400, "as JSON"},
+		{"POST", "/v1/runs", `{"args":["true"]} x`, 400, "there is more after it"},
+		{"POST", "/v1/runs", `{"argv":["true"]}`, 400, `unknown field`},
+		{"POST", "/v1/runs", `{"args":["true"],"policy":"memory = 5"}`, 400, `policy, line 1, column 10`},
+		{"POST", "/v1/plan", `{"policy":"memroy = \"1G\""}`, 400, `did you mean`},
+		{"POST", "/v1/sandboxes", `{"idle":"1y"}`, 400, `cannot use idle \"1y\"`},
+		{"POST", "/v1/sandboxes", `{"lifetime":"25h"}`, 400, `cannot use lifetime`},
+		{"POST", "/v1/runs", `{"args":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "more than 16777216 bytes"},
+		{"POST", "/v1/runs/r1/kill", "x", 404, "cannot find run"},
+		{"PATCH", "/v1/runs", "", 405, ""},
+		{"GET", "/", "", 404, ""},
+	} {
+		w := request(t, h, c.method, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
+
+func TestVersionAndStats(t *testing.T) {
+	h := bare(t).handler(levelRun)
+	var v client.Version
+	if err := json.NewDecoder(request(t, h, "GET", "/v1/version", "").Body).Decode(&v); err != nil || v != (client.Version{Version: "v-test", API: 1}) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if w := request(t, h, "GET", "/v1/runs", ""); strings.TrimSpace(w.Body.String()) != `{"runs":[]}` {
+		t.Errorf("no runs: %s", w.Body)
+	}
+}
+
+// TestMetricsFormat: every line is what the format allows.
+func TestMetricsFormat(t *testing.T) {
+	s := bare(t)
+	text, _ := io.ReadAll(request(t, s.handler(levelMetrics), "GET", "/metrics", "").Body)
+	seen := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, "# HELP "), strings.HasPrefix(line, "# TYPE "):
+			seen[f[2]] += f[1]
+		case len(f) != 2:
+			t.Errorf("no sample: %q", line)
+		default:
+			name, _, _ := strings.Cut(f[0], "{")
+			if seen[name] != "HELPTYPE" {
+				t.Errorf("%s comes before its HELP and TYPE", name)
+			}
+		}
+	}
+	for _, m := range s.metrics() {
+		if counter := m.kind == "counter"; counter != strings.HasSuffix(m.name, "_total") {
+			t.Errorf("%s is a %s", m.name, m.kind)
+		}
+	}
+}
