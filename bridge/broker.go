@@ -131,8 +131,7 @@ type incoming struct {
 }
 
 // admit takes a request up to the point where somebody must wait for it. A
-// refusal is answered here, before it returns nil; otherwise begin or run must
-// follow.
+// refusal is answered here, before it returns nil; otherwise begin follows.
 func (b *Broker) admit(r incoming, deliver func(Answer)) *call {
 	c := &call{b: b, req: r, deliver: deliver, rec: &Record{
 		ID: r.ID, Tool: r.Tool, Via: r.Via, State: Received, Received: time.Since(b.start),
@@ -193,14 +192,6 @@ func (b *Broker) spent() bool {
 	return b.closed || b.requests > b.options.TotalRequestBytes
 }
 
-// flooded tells that a program has asked in vain so often that it hardly
-// means well.
-func (b *Broker) flooded() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.sum.Refused > floodAfter
-}
-
 // enter holds a call of a known tool with good arguments against the limits.
 func (b *Broker) enter(c *call) *Error {
 	b.mu.Lock()
@@ -233,13 +224,10 @@ func (b *Broker) enter(c *call) *Error {
 
 // begin lets an admitted call run in a goroutine that Close waits for.
 func (b *Broker) begin(c *call) {
-	go b.run(c)
-}
-
-// run is begin in the goroutine of the caller.
-func (b *Broker) run(c *call) {
-	defer b.leave()
-	c.run()
+	go func() {
+		defer b.leave()
+		c.run()
+	}()
 }
 
 // leave is the end of a goroutine of a call.

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -81,6 +82,29 @@ const (
 	Allow
 )
 
+func (v Verdict) String() string {
+	if v == Allow {
+		return "allow"
+	}
+	return "deny"
+}
+
+// MarshalText writes the word that results and logs have.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads that word and no other.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "allow":
+		*v = Allow
+	case "deny":
+		*v = Deny
+	default:
+		return fmt.Errorf("cannot read verdict %q: it is neither allow nor deny", text)
+	}
+	return nil
+}
+
 // Decision is the answer to a Question. The zero value denies.
 type Decision struct {
 	Verdict Verdict
@@ -98,9 +122,7 @@ type Decision struct {
 type Journal interface {
 	// Accepted is called before the tool runs. An error refuses the call.
 	Accepted(Record) error
-	// Finished is called before the answer is visible, for the first
-	// MaxRecords refusals too. An error turns the answer into CodeLog. For a
-	// tool that runs on after the end of the run it is called twice, as
-	// Unknown and later as Discarded, maybe after Broker.Close has returned.
+	// Finished is called before the answer is visible, for refusals too. An
+	// error turns the answer into CodeLog.
 	Finished(Record) error
 }

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -37,6 +40,12 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script", noServer) }
 func TestSandboxScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Python3)
 	runScripts(t, "testdata/sandbox", noServer)
+}
+
+// TestToolScripts runs programs that call tools.
+func TestToolScripts(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Python3)
+	runScripts(t, "testdata/tools", noServer)
 }
 
 // TestNodeScripts runs JavaScript programs in sandboxes.
@@ -100,11 +109,12 @@ func runScripts(t *testing.T, dir string, prepare func(*testscript.Env) error) {
 			env.Setenv("TERM", "xterm")
 			// root's run-time directory does not depend on XDG_RUNTIME_DIR
 			env.Setenv("ISOLATE_SOCKET", filepath.Join(run, "serve.sock"))
-			return prepare(env)
+			return errors.Join(examples(env), prepare(env))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":  code,
-			"empty": empty,
+			"code":   code,
+			"empty":  empty,
+			"listen": listen, "connections": connections,
 		},
 	})
 }
@@ -140,5 +150,82 @@ func empty(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for _, e := range entries {
 		ts.Fatalf("%s has %q in it", args[0], e.Name())
+	}
+}
+
+// examples says where the invoices are. What ought to be executable in a script
+// is made so: txtar keeps no modes.
+func examples(env *testscript.Env) error {
+	invoices, err := filepath.Abs("../../examples/invoices")
+	if err != nil {
+		return err
+	}
+	env.Setenv("INVOICES", invoices)
+	tools, err := filepath.Glob(filepath.Join(env.WorkDir, "tools", "*"))
+	for _, name := range []string{"answer.py", "no.sh", "slow.sh"} {
+		if f := filepath.Join(env.WorkDir, name); exists(f) {
+			tools = append(tools, f)
+		}
+	}
+	for _, f := range tools {
+		err = errors.Join(err, os.Chmod(f, 0o755))
+	}
+	return err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// listener counts the connections that a server of this machine gets.
+type listener struct {
+	net.Listener
+	count atomic.Int64
+}
+
+// listen starts a server of this machine and puts its URL into $URL.
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: listen")
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	l := &listener{Listener: inner}
+	ts.Defer(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			l.count.Add(1)
+			c.Close()
+		}
+	}()
+	ts.Setenv("URL", "http://"+l.Addr().String()+"/")
+	listeners.Store(ts, l)
+}
+
+// listeners are those of the scripts.
+var listeners sync.Map
+
+// connections N checks how many connections the server got: first it is shown
+// that it would get one.
+func connections(ts *testscript.TestScript, neg bool, args []string) {
+	l, ok := listeners.Load(ts)
+	if neg || len(args) != 1 || !ok {
+		ts.Fatalf("usage: listen, then connections N")
+	}
+	server := l.(*listener)
+	if got := strconv.FormatInt(server.count.Load(), 10); got != args[0] {
+		ts.Fatalf("%s connections, want %s", got, args[0])
+	}
+	c, err := net.Dial("tcp", server.Addr().String())
+	ts.Check(err)
+	defer c.Close()
+	_, _ = c.Read(make([]byte, 1)) // ends when the server has counted it
+	if got := server.count.Load(); strconv.FormatInt(got-1, 10) != args[0] {
+		ts.Fatalf("the server does not count: %d", got)
 	}
 }

@@ -113,12 +113,12 @@ func Commands() *cobra.Command {
 // is executed again for every cell, and that must not pay for commands.
 func (a *app) root() *cobra.Command {
 	root := a.bare()
-	exec, run, shell := a.execCommand(), a.runCommand(), a.shellCommand()
-	for _, c := range []*cobra.Command{exec, run, shell} {
+	exec, run, tools, shell := a.execCommand(), a.runCommand(), a.toolsCommand(), a.shellCommand()
+	for _, c := range append(tools.Commands(), exec, run, shell) {
 		offerValues(c)
 	}
 	root.AddCommand(
-		exec, run, shell, a.doctorCommand(), a.serveCommand(),
+		exec, run, tools, shell, a.doctorCommand(), a.serveCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	return root
@@ -156,7 +156,7 @@ func (a *app) lost(root *cobra.Command, args []string) []plan.Problem {
 	if len(args) == 0 && len(a.mistakes) > 0 {
 		return a.mistakes // there would be a command, were it not for them
 	}
-	return append(a.mistakes, noCommand(names(root), args))
+	return append(a.mistakes, noCommand(root.CommandPath(), names(root), args))
 }
 
 // names lists the commands a user may type.

@@ -17,6 +17,7 @@ import (
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 )
 
 // programFile is the file of the run command.
@@ -52,6 +53,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &reader{app: a, flags: f, problems: a.mistakes}
 		r.readFile(args)
+		r.useTools()
 		if r.request.file.memory != nil {
 			defer r.request.file.memory.Close()
 		}
@@ -92,6 +94,14 @@ func (r *reader) readFile(args []string) {
 		return
 	}
 	r.readAll(slices.Concat(p.start.Command, []string{p.inside}, p.arguments))
+}
+
+// useTools reads which tools the program is given.
+func (r *reader) useTools() {
+	r.request.tools = r.readTools()
+	if r.request.tools.given {
+		r.request.policy.Bridge = policy.FileBridge // for --explain; a run does so itself
+	}
 }
 
 // fromFile looks at a program file of the host.
@@ -233,5 +243,5 @@ func repair(res isolate.Result, r request, stderr []byte) string {
 	if res.Reason == isolate.ReasonCancelled || res.Reason == isolate.ReasonSandboxError || res.CommandExitCode() == 0 {
 		return ""
 	}
-	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Stderr: stderr})
+	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Calls: callsMade(res.Calls), Stderr: stderr})
 }

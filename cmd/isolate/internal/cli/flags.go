@@ -62,13 +62,32 @@ func streamFlags() []flagSpec {
 	}
 }
 
-// programFlags are run's alone.
-func programFlags() []flagSpec {
+// sourceFlags say which tools there are: run's and those of tools.
+func sourceFlags() []flagSpec {
 	return []flagSpec{
+		{name: "tools", kind: kindFile},
+		{name: "tool", kind: "NAME=PROGRAM"},
+		{name: "mcp", kind: "NAME=SERVER"},
+		{name: "approve", kind: "[PATTERN=]WHEN", offers: []string{"never", "ask", "writes"}},
+	}
+}
+
+// listFlags are those of tools ls alone.
+func listFlags() []flagSpec {
+	return []flagSpec{{name: "json", kind: kindSwitch, alone: "true"}}
+}
+
+// programFlags are run's alone, but for the first ones.
+func programFlags() []flagSpec {
+	return append(sourceFlags(), []flagSpec{
+		{name: "ask", kind: "terminal|COMMAND|URL"},
+		{name: "max-calls", kind: kindCount},
+		{name: "parallel", kind: kindCount},
+		{name: "mcp-socket", kind: kindSwitch, alone: "true"},
 		{name: "lang", kind: "NAME", offers: program.Languages()},
 		{name: "repair-prompt", kind: kindSwitch, alone: "true"},
 		{name: "stdin", kind: kindSwitch, alone: "true"},
-	}
+	}...)
 }
 
 // sandboxFlags are the flags that exec and shell share, in the order of the

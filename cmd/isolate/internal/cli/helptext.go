@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/policy"
@@ -17,6 +18,10 @@ const (
 	rootShort       = "Run programs nobody has read in sandboxes without network"
 	execShort       = "Run one program in a sandbox"
 	runShort        = "Run a program file in a sandbox, with tools of the host"
+	toolsShort      = "Look at the tools that programs are given"
+	toolsLsShort    = "List tools"
+	toolsCheckShort = "Check tools, their schemas and the modules made of them"
+	toolsStubShort  = "Write the modules that programs call tools with to a directory"
 	shellShort      = "Work in a sandbox"
 	serveShort      = "Keep sandboxes ready, for programs that start at once"
 	doctorShort     = "Say what this machine can enforce, and what is missing"
@@ -67,6 +72,11 @@ a hyphen, behind "--". All flags of "isolate exec" but --tty are there.
 
 The result of a program is its last line that begins with "RESULT:", else its
 last line that is not empty; --meta has it. The exit codes are those of exec.`
+
+const toolsLong = `tools looks at tools of the host as "isolate run" would give them to a program,
+and runs none of them. Servers are started or connected to.`
+
+const toolsSubLong = `Tools are declared in a file (--tools) or by flags, as for "isolate run".`
 
 const runExample = `  isolate run main.py
   isolate run main.py --tool get_invoice=./get_invoice.py -- --year 2025
@@ -143,6 +153,15 @@ func flagHelp() map[string]string {
 		"no-server":     "run without the server, even if there is one",
 		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",
 		"stdin":         "connect the program's standard input to this one",
+		"tools":         "give the program the tools that this TOML file declares (repeatable)",
+		"tool":          "give it this program of the host as a tool, with ,schema=FILE behind it if there is one (repeatable)",
+		"mcp":           "give it the tools of an MCP server: a command, unix:PATH or http://… (repeatable)",
+		"approve":       "ask a person before all tools, or those of a name like PATTERN: never, ask or writes (repeatable)",
+		"ask":           "who is asked: the terminal, a command or a web service (default terminal)",
+		"max-calls":     fmt.Sprintf("most calls of tools in the run (default %d)", bridge.DefaultMaxCalls),
+		"parallel":      fmt.Sprintf("most tools at work at once (default %d)", bridge.DefaultParallel),
+		"mcp-socket":    "offer the tools on a Unix socket that speaks MCP as well: $ISOLATE_MCP_SOCKET",
+		"json":          "print them as JSON, with their schemas",
 		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",
 		"repair-prompt": "if the program fails, print the end of its standard error for the model that wrote it",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",

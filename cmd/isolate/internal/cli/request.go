@@ -23,6 +23,8 @@ type request struct {
 	meta       metaTarget
 	// file is set for the run command.
 	file *programFile
+	// tools are what the program may call.
+	tools toolset
 }
 
 // reader turns flags into a request. It goes on after a problem.

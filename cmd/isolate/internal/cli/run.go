@@ -165,6 +165,14 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	}
+	if r.tools.given {
+		o, problems := a.openTools(i.ctx, r.tools)
+		defer o.close()
+		if len(problems) > 0 {
+			return a.withoutResult(i, &plan.Refusal{Problems: problems, Cause: i.ctx.Err()})
+		}
+		r.cmd.Tools = o.tools
+	}
 	rt, err := a.open(i.ctx, runOptions(r))
 	if err != nil {
 		return a.withoutResult(i, err)
@@ -197,7 +205,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 // runOptions are those of a Runtime for one run.
 func runOptions(r request) isolate.Options {
 	o := isolate.Options{Spares: isolate.NoSpares}
-	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 {
+	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 && !r.tools.given {
 		o.Expect = isolate.UsualCell
 	}
 	return o

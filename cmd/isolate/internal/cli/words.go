@@ -81,16 +81,20 @@ func remedy(err error) string {
 
 // Mistakes in commands and flags.
 
-func noCommand(have, args []string) plan.Problem {
-	const all = `"isolate help" lists the commands`
+// noCommand is a command line that leads no further than to command, "isolate"
+// or one that has commands of its own.
+func noCommand(command string, have, args []string) plan.Problem {
+	all := fmt.Sprintf("\"%s --help\" lists the commands", command)
 	if len(args) == 0 {
 		return plan.Problem{What: "cannot do anything: there is no command", Remedy: all}
 	}
 	p := plan.Problem{What: fmt.Sprintf("cannot find command %q", args[0])}
 	if near, ok := policy.Nearest(args[0], have); ok {
-		p.Remedy = fmt.Sprintf("did you mean \"isolate %s\"?", near)
-	} else {
+		p.Remedy = fmt.Sprintf("did you mean \"%s %s\"?", command, near)
+	} else if command == "isolate" {
 		p.Remedy = fmt.Sprintf("to run a program write \"isolate exec -- %s\"\n%s", args[0], all)
+	} else {
+		p.Remedy = all
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
 )
@@ -75,6 +76,24 @@ func noTypeScript(name string, noNode bool) plan.Problem {
 	}
 }
 
+// callsMade says in one phrase what became of the calls; empty without tools.
+func callsMade(c *isolate.Calls) string {
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d done", c.Done)
+	if c.Failed > 0 {
+		text = fmt.Sprintf("%d done, of which %d failed", c.Done, c.Failed)
+	}
+	if c.Refused > 0 {
+		text += fmt.Sprintf(", %d refused", c.Refused)
+	}
+	if c.Unknown > 0 {
+		text += fmt.Sprintf(", %d cut off while the tool was at work", c.Unknown)
+	}
+	return text
+}
+
 // shellWord quotes a word for a hint, if a shell would not take it as it is.
 func shellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%"
@@ -82,4 +101,82 @@ func shellWord(s string) string {
 		return s
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// Mistakes in tools. What package bridge and those below it say is repeated.
+
+var errNotEmpty = errors.New("it is not empty, and nothing there is ever overwritten")
+
+func wrongTool(err error) []plan.Problem {
+	var list []plan.Problem
+	for line := range strings.Lines(err.Error()) {
+		list = append(list, plan.Problem{What: strings.TrimSuffix(line, "\n")})
+	}
+	list[len(list)-1].Remedy = "correct the tool, or leave it out\n\"isolate tools check\" looks at tools without running a program"
+	return list
+}
+
+func wrongServer(err error) plan.Problem {
+	return plan.Problem{What: err.Error(), Remedy: "see that the server runs, and that its name, path or URL is right"}
+}
+
+func wrongApproval(text string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot use flag --approve: %q says neither when nor of which tools", text),
+		Remedy: "write never, ask or writes, for all tools, or PATTERN=ask for some",
+	}
+}
+
+func approvalOfNothing(typed, pattern string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot use --approve %q: no tool has a name like %q", typed, pattern),
+		Remedy: "\"isolate tools ls\" lists the names",
+	}
+}
+
+func wrongAsker(ask string, err error) plan.Problem {
+	p := plan.Problem{
+		What:   fmt.Sprintf("cannot ask %q: %v", ask, err),
+		Remedy: "write terminal, a command, or the URL of a web service",
+	}
+	if strings.HasPrefix(ask, "http") {
+		p.Remedy = "put the secret that signs the questions into the variable " + webhookSecret
+	}
+	return p
+}
+
+func flagsWithoutTools(list string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot use %s: there are no tools", list),
+		Remedy: "give some by --tools FILE, --tool NAME=./program or --mcp NAME=SERVER",
+	}
+}
+
+func noTools() plan.Problem {
+	return plan.Problem{
+		What:   "cannot look at tools: none are given",
+		Remedy: "give some by --tools FILE, --tool NAME=./program or --mcp NAME=SERVER",
+	}
+}
+
+func noStubDir() plan.Problem {
+	return plan.Problem{
+		What:   "cannot write modules: it needs the name of one directory",
+		Remedy: "write isolate tools stub --tools FILE DIR",
+	}
+}
+
+func wrongStubDir(name string, err error) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot write modules to %q: %v", name, cause(err)),
+		Remedy: "name an empty directory of yours, or one that does not exist in one that does",
+	}
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

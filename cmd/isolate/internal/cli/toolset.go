@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/bridge/approve"
+	"github.com/isolate-run/isolate/bridge/command"
+	"github.com/isolate-run/isolate/bridge/mcp"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// toolset is what flags and files say about tools. It opens nothing until open.
+type toolset struct {
+	given    bool // there is any
+	commands []command.Flag
+	servers  []mcp.Config
+	rules    []approvalRule
+	// ask is who is asked: empty is the terminal.
+	ask string
+	// maxCalls and parallel are 0 if they were not given.
+	maxCalls, parallel int
+	socket             bool
+}
+
+// approvalRule says when a person is asked before tools of which the name fits.
+type approvalRule struct {
+	typed   string
+	pattern string
+	when    bridge.Approval
+}
+
+// approvals are the values of --approve.
+var approvals = map[string]bridge.Approval{
+	"never": bridge.ApproveNever, "ask": bridge.ApproveAsk, "writes": bridge.ApproveWrites,
+}
+
+// webhookSecret is the variable with the secret that signs questions to a web
+// service. A flag would show it to every user of this machine.
+const webhookSecret = "ISOLATE_APPROVE_SECRET"
+
+// readTools reads the flags about tools.
+func (r *reader) readTools() toolset {
+	var s toolset
+	for _, text := range r.flags.many("tool") {
+		f, err := command.ParseFlag(text)
+		if err != nil {
+			r.add(plan.Problem{What: err.Error(), Remedy: "write --tool NAME=./program, or --tool NAME=./program,schema=FILE"})
+			continue
+		}
+		s.commands = append(s.commands, f)
+	}
+	for _, text := range r.flags.many("mcp") {
+		c, err := mcp.ParseFlag(text)
+		if err != nil {
+			r.add(plan.Problem{What: err.Error(), Remedy: "write --mcp files='npx @modelcontextprotocol/server-filesystem DIR', --mcp files=unix:PATH or --mcp files=http://HOST/mcp"})
+			continue
+		}
+		if c.Command != nil {
+			c.Command.Dir, c.Command.Env = r.dir, r.toolEnv()
+		}
+		if c.Socket != "" {
+			if c.Socket, err = r.abs(c.Socket); err != nil {
+				r.wrong("mcp", err)
+			}
+		}
+		s.servers = append(s.servers, c)
+	}
+	s.given = len(s.commands)+len(s.servers) > 0
+	for _, text := range r.flags.many("approve") {
+		rule, err := readApproval(text)
+		if err != nil {
+			r.add(wrongApproval(text))
+			continue
+		}
+		s.rules = append(s.rules, rule)
+	}
+	read(r, "ask", &s.ask, notEmpty)
+	read(r, "max-calls", &s.maxCalls, policy.ParseCount)
+	read(r, "parallel", &s.parallel, policy.ParseCount)
+	s.socket = r.flags.on("mcp-socket", &r.problems)
+	if list := r.flags.given("approve", "ask", "max-calls", "parallel", "mcp-socket"); list != "" && !s.given {
+		r.add(flagsWithoutTools(list))
+	}
+	return s
+}
+
+// readApproval reads WHEN or PATTERN=WHEN.
+func readApproval(text string) (approvalRule, error) {
+	pattern, when, found := strings.Cut(text, "=")
+	if !found {
+		pattern, when = "*", text
+	}
+	mode, known := approvals[when]
+	if _, err := path.Match(pattern, ""); err != nil || !known || pattern == "" {
+		return approvalRule{}, errEmpty
+	}
+	return approvalRule{typed: text, pattern: pattern, when: mode}, nil
+}
+
+// fits says whether a rule is for a tool. "*" alone is for all.
+func (r approvalRule) fits(name string) bool {
+	ok, _ := path.Match(r.pattern, name)
+	return ok || r.pattern == "*"
+}
+
+// opened is a toolset in use.
+type opened struct {
+	tools   *isolate.Tools
+	list    []isolate.Tool
+	servers []io.Closer
+}
+
+// close ends the servers that were started for the tools.
+func (o opened) close() error {
+	var errs []error
+	for _, s := range o.servers {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openTools makes the tools and starts or reaches the servers. The caller
+// closes what it gets, whether there are problems or not.
+func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem) {
+	o := opened{tools: &isolate.Tools{}}
+	o.tools.Options = bridge.Options{MaxCalls: s.maxCalls, Parallel: s.parallel}
+	if s.socket {
+		o.tools.Socket = mcp.Serve
+	}
+	var problems []plan.Problem
+	for _, f := range s.commands {
+		t, err := a.commandTool(f)
+		if err != nil {
+			problems = append(problems, wrongTool(err)...)
+			continue
+		}
+		o.list = append(o.list, t)
+	}
+	problems = append(problems, o.connect(ctx, s.servers)...)
+	var err error
+	if o.tools.Options.Approver, err = a.approver(s.ask); err != nil {
+		problems = append(problems, wrongAsker(s.ask, err))
+	}
+	if len(problems) > 0 {
+		return o, problems
+	}
+	problems = o.approve(s.rules)
+	o.tools.Add(o.list...)
+	if err := o.tools.Check(); err != nil {
+		problems = append(problems, wrongTool(err)...)
+	}
+	return o, problems
+}
+
+// connect opens servers, all at the same time: each may take seconds to start.
+func (o *opened) connect(ctx context.Context, list []mcp.Config) (problems []plan.Problem) {
+	servers, errs := make([]*mcp.Server, len(list)), make([]error, len(list))
+	var wait sync.WaitGroup
+	for i, c := range list {
+		wait.Go(func() { servers[i], errs[i] = mcp.Open(ctx, c) })
+	}
+	wait.Wait()
+	for i, s := range servers {
+		if errs[i] != nil {
+			problems = append(problems, wrongServer(errs[i]))
+			continue
+		}
+		o.servers = append(o.servers, s)
+		o.list = append(o.list, s.Tools()...)
+	}
+	return problems
+}
+
+// approve applies the rules, of which the last that fits a tool counts.
+func (o *opened) approve(rules []approvalRule) (problems []plan.Problem) {
+	for _, rule := range rules {
+		hit := false
+		for i := range o.list {
+			if rule.fits(o.list[i].Name) {
+				o.list[i].Approve, hit = rule.when, true
+			}
+		}
+		if !hit {
+			problems = append(problems, approvalOfNothing(rule.typed, rule.pattern))
+		}
+	}
+	return problems
+}
+
+// commandTool makes the tool of a --tool flag.
+func (a *app) commandTool(f command.Flag) (isolate.Tool, error) {
+	t := isolate.Tool{Name: f.Name}
+	if a.dirErr != nil {
+		return t, a.dirErr
+	}
+	if f.Schema != "" {
+		file, err := a.abs(f.Schema)
+		if err != nil {
+			return t, err
+		}
+		text, err := readSchema(file)
+		if err != nil {
+			return t, fmt.Errorf("cannot read schema %q of tool %q: %w", f.Schema, f.Name, cause(err))
+		}
+		if t, err = command.WithSchema(t, f.Schema, text); err != nil {
+			return t, err
+		}
+	}
+	return command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: a.toolEnv()})
+}
+
+// readSchema reads a file, and a byte more than it may have.
+func readSchema(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, command.MaxSchemaBytes+1))
+}
+
+// toolEnv is the environment of tools and servers that flags name.
+func (a *app) toolEnv() []string {
+	var all []string
+	for _, name := range []string{"PATH", "HOME", "LANG"} {
+		if v, ok := a.getenv(name); ok {
+			all = append(all, name+"="+v)
+		}
+	}
+	return command.BaseEnv(all)
+}
+
+// approver makes who is asked: the person at the terminal, a web service, or a
+// command, which is split at spaces.
+func (a *app) approver(ask string) (bridge.Approver, error) {
+	words := strings.Fields(ask)
+	switch {
+	case ask == "" || ask == "terminal":
+		return approve.NewControllingTerminal(), nil
+	case strings.HasPrefix(ask, "http://"), strings.HasPrefix(ask, "https://"):
+		secret, _ := a.getenv(webhookSecret)
+		return approve.NewWebhook(approve.Webhook{URL: ask, Secret: []byte(secret)})
+	case len(words) == 0:
+		return nil, errEmpty
+	}
+	return approve.NewCommand(approve.Command{Path: words[0], Args: words[1:], Dir: a.dir, Env: a.toolEnv()})
+}
