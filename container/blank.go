@@ -29,9 +29,10 @@ type Blank struct {
 	stages []rootfs.Stage
 	theirs *os.File // the keeper's end of its control socket
 
-	leaf    *cgroup.Leaf // of the first seat
-	leafErr error
-	haveOne chan struct{} // closed when leaf or leafErr is set
+	leaf    *cgroup.Leaf // of the first seat; nil if it could not be made
+	image   *os.File     // the keeper; closed by build
+	needErr error
+	needs   chan struct{} // closed when leaf and image or needErr are set
 	err     error
 	built   chan struct{} // closed when the keeper is running, or err is set
 	used    bool          // Furnish or Close was called
@@ -45,11 +46,13 @@ func (b *Base) Begin(stages []rootfs.Stage, id namespaces.Identity) (*Blank, err
 	}
 	n := &Blank{
 		cell: &Cell{base: b, id: id, control: control}, stages: stages, theirs: theirs,
-		haveOne: make(chan struct{}), built: make(chan struct{}),
+		needs: make(chan struct{}), built: make(chan struct{}),
 	}
 	go func() {
-		n.leaf, n.leafErr = b.Cgroup.NewLeaf()
-		close(n.haveOne)
+		if n.leaf, n.needErr = b.Cgroup.NewLeaf(); n.needErr == nil {
+			n.image, n.needErr = keeperFile()
+		}
+		close(n.needs)
 	}()
 	go func() {
 		n.err = n.build()
@@ -105,8 +108,8 @@ func (n *Blank) order(p plan.Plan, tape keeper.Tape) error {
 	if err := n.cell.control.send(tape.Message); err != nil {
 		return err
 	}
-	if <-n.haveOne; n.leafErr != nil {
-		return n.leafErr
+	if <-n.needs; n.needErr != nil {
+		return n.needErr
 	}
 	seat, err := n.cell.orderSeat(n.leaf)
 	if err != nil {
@@ -124,8 +127,7 @@ func (n *Blank) Close() error {
 	}
 	n.used = true
 	<-n.built
-	<-n.haveOne
-	if n.cell.first == nil && n.leafErr == nil {
+	if n.cell.first == nil && n.leaf != nil {
 		n.cell.first = &Seat{cell: n.cell, leaf: n.leaf}
 	}
 	return n.cell.Close()
@@ -136,20 +138,13 @@ func (n *Blank) Close() error {
 func (n *Blank) build() error {
 	defer n.theirs.Close()
 	c, b := n.cell, n.cell.base
-	root, err := b.makeRoot(n.stages)
-	if err != nil {
+	err := n.create()
+	if <-n.needs; n.image != nil { // also because KeepOut keeps our own leaves out
+		defer n.image.Close()
+	}
+	if err = errors.Join(err, n.needErr); err != nil {
 		return err
 	}
-	name := b.id + "-" + filepath.Base(root)
-	c.c, err = libcontainer.Create(filepath.Join(b.dir, stateName), name, b.config(n.stages, c.id, filepath.Base(root), root))
-	if err != nil {
-		return fmt.Errorf("cannot create cell: %w", err)
-	}
-	image, err := keeperFile()
-	if err != nil {
-		return err
-	}
-	defer image.Close()
 	devNull, err := os.OpenFile(os.DevNull, os.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot start cell: %w", err)
@@ -163,15 +158,28 @@ func (n *Blank) build() error {
 		Stdin:      devNull,
 		Stdout:     devNull,
 		Stderr:     devNull,
-		ExtraFiles: []*os.File{n.theirs, image},
+		ExtraFiles: []*os.File{n.theirs, n.image},
 		Init:       true,
 		LogLevel:   "3", // warnings; by default its C half writes two dozen lines of debugging
 	}
-	<-n.haveOne // KeepOut keeps our own leaves out, too
 	if err := b.Cgroup.KeepOut(c.run); err != nil {
 		return fmt.Errorf("cannot start cell: %w", err)
 	}
 	c.running = true
+	return nil
+}
+
+// create makes the cell's directory and libcontainer's container.
+func (n *Blank) create() (err error) {
+	c, b := n.cell, n.cell.base
+	if c.root, err = b.makeRoot(n.stages); err != nil {
+		return err
+	}
+	name := filepath.Base(c.root)
+	c.c, err = libcontainer.Create(filepath.Join(b.dir, stateName), b.id+"-"+name, b.config(n.stages, c.id, name, c.root))
+	if err != nil {
+		return fmt.Errorf("cannot create cell: %w", err)
+	}
 	return nil
 }
 

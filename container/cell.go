@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -25,6 +24,7 @@ type Cell struct {
 	id   namespaces.Identity
 	c    *libcontainer.Container // nil if it could not be created
 	proc *libcontainer.Process
+	root string // the directory that libcontainer pivots into; "" if there is none
 	// running is whether proc was started.
 	running bool
 
@@ -69,10 +69,9 @@ func (b *Base) config(stages []rootfs.Stage, id namespaces.Identity, name, root 
 		Cgroups: &cgroups.Cgroup{Path: path, Parent: parent, Name: leaf, Rootless: true, Resources: &cgroups.Resources{}},
 		Mounts: []*configs.Mount{
 			{Device: "proc", Source: "proc", Destination: "/proc", Flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
-			// a /dev of our own choice keeps libcontainer from making one
-			{Device: "bind", Source: filepath.Join(root, rootfs.StageDir, "empty"), Destination: "/dev", Flags: unix.MS_BIND},
 		},
 	}
+	// one of the stages is bound on /dev: libcontainer makes none of its own
 	for _, s := range stages {
 		c.Mounts = append(c.Mounts, &configs.Mount{Device: "bind", Source: s.Source, Destination: s.Name, Flags: unix.MS_BIND | unix.MS_REC})
 	}
@@ -168,16 +167,26 @@ func (c *Cell) Close() error {
 		_ = c.c.Signal(unix.SIGKILL)
 		_, _ = c.proc.Wait()
 	}
-	var err error
-	if first != nil {
-		err = first.Close()
-	}
-	if c.c != nil {
-		if gone := c.c.Destroy(); gone != nil {
-			err = errors.Join(err, fmt.Errorf("cannot remove cell: %w", gone))
+	var errs [3]error
+	var all sync.WaitGroup
+	all.Go(func() {
+		if c.root != "" {
+			errs[0] = os.RemoveAll(c.root)
 		}
+	})
+	all.Go(func() {
+		if first != nil {
+			errs[1] = first.Close()
+		}
+	})
+	if c.c != nil {
+		errs[2] = c.c.Destroy()
 	}
-	return err
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("cannot remove cell: %w", err)
+	}
+	return nil
 }
 
 // PID is the keeper's process id.

@@ -121,6 +121,8 @@ type Sandbox struct {
 	ended   chan struct{} // closed when the init's socket has ended
 	nextRun atomic.Uint64
 	closed  bool
+	life    Lifetime
+	ending  atomic.Bool // the init is about to end by itself
 }
 
 // Lifetime says how long a sandbox lives.
@@ -157,7 +159,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.leaf.FD != nil {
 		fds = append(fds, int(s.leaf.FD.Fd()))
 	}
-	b := &Sandbox{seat: s, plan: p, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
+	b := &Sandbox{seat: s, plan: p, life: life, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
 	r, err := converse(s.sock, "sandbox", tape, tape.Message, fds...)
 	if err != nil {
 		ours.close()
@@ -265,6 +267,7 @@ func (b *Sandbox) listen() {
 		case r.Kind == keeper.RepFail:
 			p.notForked(unix.Errno(r.B))
 		default:
+			b.ending.Store(b.life == OneShot) // before anybody learns of the end
 			p.finished(r.Report)
 		}
 	}
@@ -337,7 +340,10 @@ func (b *Sandbox) Close() error {
 	}
 	b.closed = true
 	b.mu.Unlock()
-	err := b.Kill()
+	var err error
+	if !b.ending.Load() { // if it does not end after all, Gone kills it
+		err = b.Kill()
+	}
 	if err == nil {
 		err = b.Gone(farSideTimeout)
 	}

@@ -36,8 +36,8 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 		m.NodeModules = "" // it has modules of its own there
 	}
 	v := View{Stages: []Stage{
-		{Source: dir.Source, Name: StageDir + "/root", Inode: dir.Inode},
-		{Source: s.at("dev"), Name: StageDir + "/dev"},
+		{Source: dir.Source, Name: rootStage, Inode: dir.Inode},
+		{Source: s.at("dev"), Name: Dev},
 	}}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: Skeleton, Size: size})
 	identityFiles(t, id)
@@ -48,7 +48,7 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 	for _, b := range binds {
 		t.dir(b.Target)
 	}
-	t.ops = append(t.ops, Op{Kind: Overlay, Target: New, Source: Skeleton + ":" + StageDir + "/root"})
+	t.ops = append(t.ops, Op{Kind: Overlay, Target: New, Source: Skeleton + ":" + rootStage})
 	t.base = New
 	addBinds(t, &v, nil, binds)
 	t.ops = append(t.ops, Op{Kind: Seal, Target: New})
@@ -65,10 +65,10 @@ func addBinds(t *tree, v *View, files []CopiedFile, binds []BoundDir) {
 		t.file(f.Target, f.Content, f.Mode)
 	}
 	for i, b := range binds {
-		name := StageDir + "/ro" + strconv.Itoa(i)
+		name := bindPrefix + strconv.Itoa(i)
 		v.Stages = append(v.Stages, Stage{Source: b.Source, Name: name, Inode: b.Inode})
 		t.dir(b.Target)
-		t.ops = append(t.ops, Op{Kind: Overlay, Target: New + b.Target, Source: name + ":" + StageDir + "/empty"})
+		t.ops = append(t.ops, Op{Kind: Overlay, Target: New + b.Target, Source: name + ":" + emptyStage})
 	}
 }
 

@@ -46,10 +46,10 @@ func HostStages(s Source) []Stage {
 		}
 	}
 	var stages []Stage
-	for _, name := range append(names, "etc", "dev") {
+	for _, name := range append(names, "etc") {
 		stages = append(stages, Stage{Source: s.at(name), Name: StageDir + "/" + name})
 	}
-	return stages
+	return append(stages, Stage{Source: s.at("dev"), Name: Dev})
 }
 
 // HostView is the host's /usr and friends, read-only, under a generated /etc:
@@ -63,7 +63,7 @@ func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []Boun
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: New, Size: size})
 	v := View{Stages: HostStages(s)}
 	for _, stage := range v.Stages {
-		if dir := path.Base(stage.Name); dir != "etc" && dir != "dev" {
+		if dir := path.Base(stage.Name); dir != "etc" && stage.Name != Dev {
 			t.bind(stage.Name, "/"+dir)
 		}
 	}
@@ -152,7 +152,7 @@ var deviceNames = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // nodev mount cannot be opened.
 func devices(t *tree) {
 	for _, d := range deviceNames {
-		t.ops = append(t.ops, Op{Kind: Bind, Target: New + "/dev/" + d, Source: StageDir + "/dev/" + d})
+		t.ops = append(t.ops, Op{Kind: Bind, Target: New + "/dev/" + d, Source: Dev + "/" + d})
 	}
 }
 

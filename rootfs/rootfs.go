@@ -39,13 +39,41 @@ type Inode struct {
 }
 
 // New is where the new root is built; Skeleton holds what is laid over a
-// directory view; Stages stand below StageDir. All three exist only until the
-// cell's root has been exchanged.
+// directory view. Stages stand below StageDir, but the host's /dev at Dev,
+// where libcontainer looks for one. All exist only until the cell's root has
+// been exchanged.
 const (
 	New      = "/n"
 	Skeleton = "/k"
 	StageDir = "/s"
+	Dev      = "/dev"
 )
+
+// bindPrefix begins the names of stages that are shown through an overlay with
+// an empty directory, emptyStage.
+const (
+	bindPrefix = StageDir + "/ro"
+	emptyStage = StageDir + "/empty"
+	rootStage  = StageDir + "/root"
+)
+
+// Directories lists the directories that a view with these stages needs before
+// its operations run, parents first.
+func Directories(stages []Stage) []string {
+	dirs := []string{New, StageDir}
+	empty := false
+	for _, s := range stages {
+		if s.Name == rootStage {
+			dirs = append(dirs, Skeleton)
+		}
+		empty = empty || strings.HasPrefix(s.Name, bindPrefix)
+		dirs = append(dirs, s.Name)
+	}
+	if empty {
+		dirs = append(dirs, emptyStage)
+	}
+	return dirs
+}
 
 // Kind says what an operation does.
 type Kind string

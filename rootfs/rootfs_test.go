@@ -58,10 +58,13 @@ func TestOperationsAreOrdered(t *testing.T) {
 			}
 		}
 		for _, s := range v.Stages {
-			if !strings.HasPrefix(s.Name, StageDir+"/") {
+			if !strings.HasPrefix(s.Name, StageDir+"/") && s.Name != Dev {
 				t.Errorf("%s: stage %s stands at %s", name, s.Source, s.Name)
 			}
 		}
+	}
+	if empty := StageDir + "/empty"; !slices.Contains(Directories(host.Stages), empty) || slices.Contains(Directories(HostStages(Source{Root: root})), empty) {
+		t.Error("the empty directory is for binds, and only for them")
 	}
 	for _, o := range host.Ops {
 		if o.Target == New+"/sbin" {
