@@ -17,6 +17,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "light.h"
+
 #ifdef __GLIBC__
 
 static const char magic[8] = "\0isolat\1";
@@ -281,13 +283,12 @@ __attribute__((constructor)) static void ahead(int argc, char **argv)
 	if (argc < 2 || (strcmp(argv[1], "exec") != 0 && strcmp(argv[1], "run") != 0 && strcmp(argv[1], "shell") != 0))
 		return;
 	struct wanted w = {0};
-	if (scan(argv, &w) != 0)
-		return;
-	int fd = reach();
-	if (fd < 0)
-		return;
-	carry(fd, argc, argv, &w);
-	close(fd);
+	int fd = scan(argv, &w) == 0 ? reach() : -1;
+	if (fd >= 0) {
+		carry(fd, argc, argv, &w);
+		close(fd);
+	}
+	isolate_light(argv);
 }
 
 #endif

@@ -1,5 +1,5 @@
 // Package ahead hands isolate exec, run and shell over to a running server
-// before the Go run time starts.
+// before the Go run time starts; without one it makes the executable small.
 //
 // The start of a Go program with this one's libraries takes longer than the
 // server needs for the whole run (docs/adr/0007-the-door.md has the figures).
@@ -8,7 +8,11 @@
 // in the command line, connects to the server's socket, passes the command line and
 // descriptors, forwards signals, and exits with the code it is told. It parses
 // no flag beyond the few whose meaning it needs, knows nothing of sandboxes,
-// and does nothing at all where there is no server: then main runs as ever.
+// and where there is no server main runs as ever.
+//
+// It runs as ever from a sealed loader of a few KiB (light.c,
+// docs/adr/0008-light-executable.md): libcontainer would copy the executable
+// for each cell. That needs amd64 and executable memfds; elsewhere it copies.
 //
 // The protocol is package client's. It needs Linux (signalfd, SCM_RIGHTS) and
 // glibc, whose constructors get the command line; elsewhere it is empty.
