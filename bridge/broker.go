@@ -131,7 +131,8 @@ type incoming struct {
 }
 
 // admit takes a request up to the point where somebody must wait for it. A
-// refusal is answered here, before it returns nil; otherwise begin follows.
+// refusal is answered here, before it returns nil; otherwise begin or run must
+// follow.
 func (b *Broker) admit(r incoming, deliver func(Answer)) *call {
 	c := &call{b: b, req: r, deliver: deliver, rec: &Record{
 		ID: r.ID, Tool: r.Tool, Via: r.Via, State: Received, Received: time.Since(b.start),
@@ -192,6 +193,14 @@ func (b *Broker) spent() bool {
 	return b.closed || b.requests > b.options.TotalRequestBytes
 }
 
+// flooded tells that a program has asked in vain so often that it hardly
+// means well.
+func (b *Broker) flooded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum.Refused > floodAfter
+}
+
 // enter holds a call of a known tool with good arguments against the limits.
 func (b *Broker) enter(c *call) *Error {
 	b.mu.Lock()
@@ -224,10 +233,13 @@ func (b *Broker) enter(c *call) *Error {
 
 // begin lets an admitted call run in a goroutine that Close waits for.
 func (b *Broker) begin(c *call) {
-	go func() {
-		defer b.leave()
-		c.run()
-	}()
+	go b.run(c)
+}
+
+// run is begin in the goroutine of the caller.
+func (b *Broker) run(c *call) {
+	defer b.leave()
+	c.run()
 }
 
 // leave is the end of a goroutine of a call.

@@ -7,8 +7,6 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/isolate-run/isolate/internal/dirfd"
 )
 
 // Claiming a request, in steps:
@@ -17,10 +15,19 @@ import (
 //     directory moved out of what the program sees would be a way out.)
 //  2. rename into Claim, where no program changes names: from here on the name
 //     means this inode.
-//  3. lstat: regular, one name, our file system, an owner of ours, a size.
-//  4. openat2, read at most one byte over the limit, fstat: nothing changed
-//     meanwhile. The bytes may still change behind us; what is decoded,
-//     recorded and run is this one copy in memory.
+//  3. openat2, without following and without waiting, and fstat: regular, one
+//     name, our file system, an owner of ours, a size within the limit.
+//  4. read what it holds, and a byte more to see whether it grows. The bytes
+//     may still change behind us; what is decoded, recorded and run is this
+//     one copy in memory.
+//
+// What can wait until the answer is there waits: closing and removing.
+
+// claim is a request file that was taken out of the program's hands.
+type claim struct {
+	name string // in Claim; empty if nothing was moved
+	fd   int    // -1 if it was not opened
+}
 
 // openHow is how a request is opened (rule 2).
 var openHow = unix.OpenHow{
@@ -32,24 +39,24 @@ var openHow = unix.OpenHow{
 // elsewhere crossed its way; a lease answers so as well, and lasts.
 const eagains = 8
 
-// take claims and serves one request. unsure tells that something is there
-// that may have to be looked at again.
-func (s *FileServer) take(h hint) (unsure bool) {
-	name := reqPrefix + h.name + jsonSuffix
+// take claims one request. The call is nil if it was answered at once. unsure
+// tells that something is there that may have to be looked at again.
+func (s *FileServer) take(h hint) (c *call, unsure bool) {
+	name := reqPrefix + h.id + jsonSuffix
 	var st unix.Stat_t
 	err := s.named(h.place, func(dir int) error {
 		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return false // taken before, or gone
+		return nil, false // taken before, or gone
 	case err != nil:
-		return true
+		return nil, true
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		s.refuse(h, name, st)
-		return false
+		return nil, false
 	case h.made:
-		return true // its end of writing will be told, or it is found again
+		return nil, true // its end of writing will be told, or it is found again
 	}
 	claimed := "c" + strconv.FormatInt(s.out.next(), 10)
 	err = s.named(h.place, func(dir int) error {
@@ -61,12 +68,11 @@ func (s *FileServer) take(h hint) (unsure bool) {
 	})
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return false
+		return nil, false
 	case err != nil:
-		return true
+		return nil, true
 	}
-	s.serve(h, claimed)
-	return false
+	return s.serve(h, claim{claimed, -1}), false
 }
 
 // named calls on a name in a directory of the program's. It may have taken
@@ -86,13 +92,13 @@ func (s *FileServer) refuse(h hint, name string, st unix.Stat_t) {
 	flags := 0
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		flags = unix.AT_REMOVEDIR
-		if s.out.known(h.name) {
+		if s.out.known(h.id) {
 			return
 		}
 	}
 	// It neither follows nor opens. If it fails, the next scan meets it again.
 	_ = s.named(h.place, func(dir int) error { return unix.Unlinkat(dir, name, flags) })
-	s.admit(h, "", incoming{Request: s.request(h.name), fault: fault(CodeNotRegular)}, nil)
+	s.admit(h, claim{fd: -1}, incoming{Request: s.request(h.id), fault: fault(CodeNotRegular)}, nil)
 }
 
 func (s *FileServer) request(id string) Request {
@@ -100,62 +106,68 @@ func (s *FileServer) request(id string) Request {
 }
 
 // serve reads a claimed request and admits it.
-func (s *FileServer) serve(h hint, claimed string) {
-	r := incoming{Request: s.request(h.name)}
+func (s *FileServer) serve(h hint, cl claim) *call {
+	r := incoming{Request: s.request(h.id)}
 	if s.b.spent() {
-		s.admit(h, claimed, r, nil)
-		return
+		return s.admit(h, cl, r, nil)
 	}
-	raw, e := s.read(h, claimed)
-	r.Bytes, r.fault = int64(len(raw)), e
-	if e != nil {
-		s.admit(h, claimed, r, nil)
-		return
+	var raw []byte
+	raw, r.fault = s.read(h, &cl)
+	r.Bytes = int64(len(raw))
+	if r.fault != nil {
+		return s.admit(h, cl, r, nil)
 	}
 	sum := sha256.Sum256(raw)
 	r.Digest = hex.EncodeToString(sum[:])
-	w, e := decode(raw, h.name)
+	w, e := decode(raw, h.id)
 	r.Tool, r.args, r.fault = w.tool, w.args, e
-	s.admit(h, claimed, r, w.acks)
+	return s.admit(h, cl, r, w.acks)
 }
 
 // read reads a claimed request. What it returns is valid until the next read.
-func (s *FileServer) read(h hint, claimed string) ([]byte, *Error) {
-	var before, after unix.Stat_t
-	if err := unix.Fstatat(s.claims, claimed, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return nil, fault(CodeNotRegular)
-	}
-	limit := s.b.options.RequestBytes
-	switch {
-	case before.Mode&unix.S_IFMT == unix.S_IFDIR:
-		// Swapped in between two steps. It must not stay where Claim is.
-		unix.Renameat2(s.claims, claimed, s.dirs[h.place], reqPrefix+h.name+jsonSuffix, unix.RENAME_NOREPLACE)
-		return nil, fault(CodeNotRegular)
-	case before.Mode&unix.S_IFMT != unix.S_IFREG || before.Nlink != 1 || before.Dev != s.device,
-		before.Uid != s.owners[0] && before.Uid != s.owners[1]:
-		return nil, fault(CodeNotRegular)
-	case before.Size > limit:
-		return nil, fault(CodeTooLarge, limit)
-	}
-	fd, err := openClaimed(s.claims, claimed)
+func (s *FileServer) read(h hint, cl *claim) ([]byte, *Error) {
+	var err error
+	cl.fd, err = openClaimed(s.claims, cl.name)
 	switch {
 	case errors.Is(err, unix.EAGAIN): // a lease: its writer still holds it
 		return nil, fault(CodeChanging)
 	case err != nil:
 		return nil, fault(CodeNotRegular)
 	}
-	defer unix.Close(fd)
-	raw, err := s.fetch(fd, before.Size)
-	if err == nil {
-		err = unix.Fstat(fd, &after)
-	}
-	switch {
-	case err != nil || !dirfd.Same(before, after):
+	var st unix.Stat_t
+	if err := unix.Fstat(cl.fd, &st); err != nil {
 		return nil, fault(CodeNotRegular)
-	case int64(len(raw)) != before.Size || after.Size != before.Size || after.Mtim != before.Mtim:
+	}
+	limit := s.b.options.RequestBytes
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		s.giveBack(h, cl)
+		return nil, fault(CodeNotRegular)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || st.Dev != s.device,
+		st.Uid != s.owners[0] && st.Uid != s.owners[1]:
+		return nil, fault(CodeNotRegular)
+	case st.Size > limit:
+		return nil, fault(CodeTooLarge, limit)
+	}
+	raw, err := s.fetch(cl.fd, st.Size+1)
+	switch {
+	case err != nil:
+		return nil, fault(CodeNotRegular)
+	case int64(len(raw)) != st.Size:
 		return nil, fault(CodeChanging)
 	}
 	return raw, nil
+}
+
+// giveBack moves a directory that was swapped in between two steps back to
+// the program. It must not stay where Claim is.
+func (s *FileServer) giveBack(h hint, cl *claim) {
+	err := s.h.Owner.Do(func() error {
+		return unix.Renameat2(s.claims, cl.name, s.dirs[h.place], reqPrefix+h.id+jsonSuffix, unix.RENAME_NOREPLACE)
+	})
+	if err == nil {
+		cl.name = ""
+	}
 }
 
 func openClaimed(dir int, name string) (fd int, err error) {
@@ -172,44 +184,30 @@ func openClaimed(dir int, name string) (fd int, err error) {
 	return fd, err
 }
 
-// fetch reads up to size bytes and one more, which tells that there are more.
-func (s *FileServer) fetch(fd int, size int64) ([]byte, error) {
-	if int64(cap(s.buf)) < size+1 {
-		s.buf = make([]byte, size+1)
+// fetch reads up to limit bytes. It does not ask a second time whether a file
+// has ended that gave less.
+func (s *FileServer) fetch(fd int, limit int64) ([]byte, error) {
+	if int64(cap(s.buf)) < limit {
+		s.buf = make([]byte, limit)
 	}
-	buf := s.buf[:size+1]
-	n := 0
-	for n < len(buf) {
-		m, err := unix.Read(fd, buf[n:])
+	for {
+		n, err := unix.Read(fd, s.buf[:limit])
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		if m == 0 {
-			break
-		}
-		n += m
+		return s.buf[:max(n, 0)], err
 	}
-	return buf[:n], nil
 }
 
 // admit passes a request to the broker, whose answer goes to a file.
-func (s *FileServer) admit(h hint, claimed string, r incoming, acks []string) {
-	if !s.out.expect(h.name) {
+func (s *FileServer) admit(h hint, cl claim, r incoming, acks []string) *call {
+	if !s.out.expect(h.id) {
 		// Its answer is there or on its way, and is the only one there is.
-		if c := s.b.admit(r, func(Answer) { s.drop(claimed) }); c != nil {
-			s.b.begin(c)
-		}
-		return
+		return s.b.admit(r, func(Answer) { s.drop(cl) })
 	}
-	c := s.b.admit(r, func(a Answer) {
+	return s.b.admit(r, func(a Answer) {
 		s.reply(h, a)
-		s.drop(claimed)
+		s.drop(cl)
 		s.acknowledge(acks)
 	})
-	if c != nil {
-		s.b.begin(c)
-	}
 }

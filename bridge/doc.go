@@ -19,18 +19,25 @@
 //	{"id": ID, "tool": NAME, "seq": N, "status": "ok", "result": VALUE}
 //	{"id": ID, "tool": NAME, "seq": N, "status": "error", "class": CLASS, "code": CODE, "details": …, "error": TEXT}
 //
-// in this order of fields and on one line, so that a shell script can take it
-// apart. CLASS is a Class, CODE a Code. A request file directly in Dir is served
-// as well, and its answer is then also linked there.
+// in this order of fields, with these spaces and on one line, so that a shell
+// script can take it apart; VALUE and details, null if there are none, have no
+// space between their parts if the tool wrote none. CLASS is a Class, CODE a
+// Code. A request file directly in Dir is served as well, and its answer is then
+// also linked there.
+//
+// An answer stays until it is acknowledged. When space is short, the oldest ones
+// that were not go: first those older than a second or followed by many others.
+// A second request with an id whose answer is there, or on its way, gets no
+// other; where it is gone, it gets CodeDuplicateID.
 //
 // # Five steps
 //
 // Claim: a request is renamed into a directory that only the host sees, opened,
-// judged and read into memory. Decode: strictly, from that copy. Admit: known
-// tool, arguments by its schema, limits, approval. Run: the tool, with its own
-// time limit and a guard against panics. Reply: written under another name,
-// renamed, then marked done. The Broker does the middle three for every
-// transport; what is recorded of a call is the Record.
+// judged and read into memory; claim.go has the steps. Decode: strictly, from
+// that copy. Admit: known tool, arguments by its schema, limits, approval. Run:
+// the tool, with its own time limit and a guard against panics. Reply: written
+// under another name, renamed, then marked done. The Broker does the middle
+// three for every transport; what is recorded of a call is the Record.
 //
 // The package starts no process and knows no sandbox: it gets directory handles.
 // Tools that are commands or MCP servers are packages bridge/command and

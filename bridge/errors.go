@@ -49,7 +49,7 @@ const (
 	CodeToolCalls      Code = "one_tool_limit"    // limit: calls of this tool
 	CodeTotalBytes     Code = "total_bytes"       // limit: request or response bytes of this run
 	CodePending        Code = "too_many_pending"  // limit
-	CodeResultTooLarge Code = "result_too_large"  // failed: and could not be delivered as a file
+	CodeResultTooLarge Code = "result_too_large"  // failed: Details is the FileRef of where it is; null if it is lost
 	CodeNoSpace        Code = "no_space"          // limit: bridge or workspace is full
 	CodeTimeout        Code = "timeout"           // timeout
 	CodeFailed         Code = "tool_failed"       // failed

@@ -50,11 +50,16 @@ const (
 	settling = 20 * time.Millisecond
 	// lookPause is the least time between two readings.
 	lookPause = 5 * time.Millisecond
+	// A program that was refused more than floodAfter times gets no more than
+	// a quarter of a processor for the next refusals: nobody charges it for
+	// what the host does. floodPause is the longest pause at once.
+	floodAfter = 1000
+	floodPause = 50 * time.Millisecond
 )
 
 // hint is an announced request.
 type hint struct {
-	name  string
+	id    string
 	place place
 	// made tells that it was only created, and may not be written yet.
 	made bool
@@ -75,16 +80,18 @@ type FileServer struct {
 	ended   chan struct{}
 	stop    chan struct{}
 	wake    chan struct{} // holds a token when hints or rescan is new
-	buf     []byte        // of one request and one byte more
 
 	mu     sync.Mutex
 	queue  []hint
 	rescan bool
 	junk   struct{ told, found, counted int }
 
-	// Of the loop alone.
-	spare  []hint    // room for the next queue
-	looked time.Time // no reading of directories before this
+	// Whoever claims holds working, and with it these.
+	working sync.Mutex
+	buf     []byte    // of one request and one byte more
+	spare   []hint    // room for the next queue
+	looked  time.Time // no reading of directories before this
+	doubt   bool      // something is there that may have to be looked at again
 
 	out replies
 }
@@ -152,6 +159,8 @@ func (s *FileServer) Close() error {
 // forget gives everything up. No answer is written after it.
 func (s *FileServer) forget() {
 	s.w.remove(s.watches...)
+	s.working.Lock()
+	defer s.working.Unlock()
 	s.out.mu.Lock()
 	s.out.closed = true
 	s.out.mu.Unlock()
@@ -162,26 +171,26 @@ func (s *FileServer) forget() {
 	}
 }
 
-// tell takes an event from the watcher. It does not wait.
-func (s *FileServer) tell(p place, name []byte, mask uint32) {
+// tell takes an event from the watcher; true if there is something to do. It
+// does not wait.
+func (s *FileServer) tell(p place, name []byte, mask uint32) bool {
 	id, ok := requestID(string(name))
 	if !ok {
 		// Counted when it comes into being, not again when it is written.
 		if mask&unix.IN_CLOSE_WRITE == 0 && !passing(string(name)) && !s.own(p, string(name)) {
 			s.ignored(1, 0)
 		}
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case len(s.queue) >= queueMax:
+	if len(s.queue) >= queueMax {
 		s.rescan = true
-	default:
+	} else {
 		made := mask&(unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE) == 0
 		s.queue = append(s.queue, hint{id, p, made})
 	}
-	s.signal()
+	return true
 }
 
 // ignored counts files that are no requests, by events and by what a scan
@@ -212,87 +221,15 @@ func (s *FileServer) own(p place, name string) bool {
 // missed makes the server read its directories. It does not wait.
 func (s *FileServer) missed() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rescan = true
+	s.mu.Unlock()
 	s.signal()
 }
 
-// signal wakes the loop. The caller holds the lock.
+// signal wakes the loop.
 func (s *FileServer) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
-	}
-}
-
-// loop claims requests until the server is closed.
-func (s *FileServer) loop() {
-	defer close(s.ended)
-	defer s.forget()
-	// A nil channel: no clock runs until there is a reason.
-	var later <-chan time.Time
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-s.wake:
-		case <-later:
-			later = nil
-			s.missed()
-		}
-		if wait := s.work(); wait > 0 && later == nil {
-			later = time.After(wait)
-		}
-	}
-}
-
-// work takes what was announced, then reads the directories if that is due.
-// The result is when they should be read again, or 0.
-func (s *FileServer) work() (wait time.Duration) {
-	for {
-		s.mu.Lock()
-		queue, rescan := s.queue, s.rescan
-		s.queue, s.rescan = s.spare[:0], false
-		s.mu.Unlock()
-		s.spare = queue
-		if len(queue) == 0 && !rescan {
-			return wait
-		}
-		for _, h := range queue {
-			if s.stopped() {
-				return 0
-			}
-			if s.take(h) {
-				wait = again
-			}
-		}
-		if rescan {
-			wait = max(wait, s.look())
-		}
-	}
-}
-
-// look reads the directories, but spends no more than half of the time on it,
-// whatever a program does to call for it.
-func (s *FileServer) look() (wait time.Duration) {
-	if rest := s.looked.Sub(time.Now()); rest > 0 {
-		return rest
-	}
-	begin := time.Now()
-	unsure := s.scan()
-	now := time.Now()
-	s.looked = now.Add(max(now.Sub(begin), lookPause))
-	if unsure {
-		return again
-	}
-	return 0
-}
-
-func (s *FileServer) stopped() bool {
-	select {
-	case <-s.stop:
-		return true
-	default:
-		return false
 	}
 }

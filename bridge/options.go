@@ -122,7 +122,9 @@ type Decision struct {
 type Journal interface {
 	// Accepted is called before the tool runs. An error refuses the call.
 	Accepted(Record) error
-	// Finished is called before the answer is visible, for refusals too. An
-	// error turns the answer into CodeLog.
+	// Finished is called before the answer is visible, for the first
+	// MaxRecords refusals too. An error turns the answer into CodeLog. For a
+	// tool that runs on after the end of the run it is called twice, as
+	// Unknown and later as Discarded, maybe after Broker.Close has returned.
 	Finished(Record) error
 }

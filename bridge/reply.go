@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,33 +77,32 @@ func (r *replies) known(id string) bool {
 	return e || k
 }
 
-// reply writes the answer of a request: under another name in Claim, renamed
-// into Resp, then marked done.
+// reply writes the answer of a request and keeps account of it.
 func (s *FileServer) reply(h hint, a Answer) {
-	body := appendAnswer(make([]byte, 0, 256+len(a.Value)), h.name, a)
+	body := appendAnswer(make([]byte, 0, 256+len(a.Value)), h.id, a)
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
-	delete(s.out.expected, h.name)
+	delete(s.out.expected, h.id)
 	if s.out.closed {
 		return
 	}
-	err := s.h.Owner.Do(func() error { return s.write(h.name, body) })
+	err := s.h.Owner.Do(func() error { return s.write(h.id, body) })
 	if full(err) {
-		err = s.squeeze(h.name, a, body)
+		err = s.squeeze(h.id, a, body)
 	}
 	if err != nil {
 		// Only this call fails: its program waits until its own time is over.
 		return
 	}
-	s.out.kept[h.name] = kept{time.Now(), h.place == inFlat}
-	s.out.order = append(s.out.order, h.name)
+	s.out.kept[h.id] = kept{time.Now(), h.place == inFlat}
+	s.out.order = append(s.out.order, h.id)
 	if h.place == inFlat {
-		s.link(h.name)
+		s.link(h.id)
 	}
 	switch {
 	case len(s.out.kept) > keptMax:
 		s.evict(1, take)
-	case s.scarce():
+	case (len(body) > 1<<16 || len(s.out.order)%16 == 0) && s.scarce():
 		s.evict(evictBatch, spare)
 	}
 	s.trim()
@@ -113,29 +111,32 @@ func (s *FileServer) reply(h hint, a Answer) {
 	}
 }
 
-// write makes both files of an answer. It leaves nothing behind if it fails.
+// write makes both files of an answer: whole under another name, renamed, then
+// marked done. It leaves nothing behind if it fails.
 func (s *FileServer) write(id string, body []byte) error {
-	temp := "t" + strconv.FormatInt(s.out.next(), 10)
-	fd, err := unix.Openat(s.claims, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+	// In Resp itself: a rename within one directory takes fewer locks. An id
+	// does not begin with a dot.
+	temp := "." + id
+	fd, err := unix.Openat(s.resp, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
 	if err != nil {
 		return err
 	}
+	defer unix.Close(fd) // not before the mark: it can wait
 	err = writeAll(fd, body)
-	unix.Close(fd)
 	if err == nil {
 		err = s.publish(temp, id)
 	}
 	if err != nil {
-		unix.Unlinkat(s.claims, temp, 0)
+		unix.Unlinkat(s.resp, temp, 0)
 	}
 	return err
 }
 
-// publish renames a whole answer into Resp and marks it done.
+// publish renames a whole answer to its name and marks it done.
 func (s *FileServer) publish(temp, id string) error {
 	name, done := respPrefix+id+jsonSuffix, respPrefix+id+doneSuffix
 	// A rename replaces a file or link of that name and follows nothing.
-	if err := unix.Renameat(s.claims, temp, s.resp, name); err != nil {
+	if err := unix.Renameat(s.resp, temp, s.resp, name); err != nil {
 		return err
 	}
 	err := unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)
@@ -187,17 +188,19 @@ func (s *FileServer) link(id string) {
 	})
 }
 
-// drop removes a claimed file.
-func (s *FileServer) drop(claimed string) {
-	if claimed == "" {
+// drop closes and removes a claimed file.
+func (s *FileServer) drop(cl claim) {
+	if cl.fd >= 0 {
+		unix.Close(cl.fd)
+	}
+	if cl.name == "" {
 		return
 	}
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	if !s.out.closed {
-		// It can only fail for a directory that was swapped in at the last
-		// moment; that stays, unread.
-		unix.Unlinkat(s.claims, claimed, 0)
+		// A directory that could not be given back stays, unread.
+		unix.Unlinkat(s.claims, cl.name, 0)
 	}
 }
 

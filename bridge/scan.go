@@ -24,20 +24,13 @@ type found struct {
 	changed unix.Timespec
 }
 
-// scan reads both directories and serves what is in them. unsure tells that
-// they should be read again.
-func (s *FileServer) scan() (unsure bool) {
-	junk := 0
-	for p := range s.dirs {
-		j, u := s.scanDir(place(p))
-		junk += j
-		unsure = unsure || u
-	}
-	s.ignored(0, junk)
-	return unsure
+// scan reads both directories and serves what is in them.
+func (s *FileServer) scan() {
+	s.ignored(0, s.scanDir(inReq)+s.scanDir(inFlat))
 }
 
-func (s *FileServer) scanDir(p place) (junk int, unsure bool) {
+// scanDir reads one directory and counts what is no request.
+func (s *FileServer) scanDir(p place) (junk int) {
 	fd := -1
 	err := s.named(p, func(dir int) (err error) {
 		// Its own read position; it starts at the beginning.
@@ -45,7 +38,7 @@ func (s *FileServer) scanDir(p place) (junk int, unsure bool) {
 		return err
 	})
 	if err != nil {
-		return 0, false // the directory is gone, or stays closed to us
+		return 0 // the directory is gone, or stays closed to us
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, 32<<10)
@@ -65,16 +58,17 @@ func (s *FileServer) scanDir(p place) (junk int, unsure bool) {
 			}
 		}
 		if len(names) >= scanBatch {
-			unsure = s.batch(p, names) || unsure
+			s.batch(p, names)
 			names = names[:0]
 		}
 	}
-	return junk, s.batch(p, names) || unsure
+	s.batch(p, names)
+	return junk
 }
 
 // batch serves the requests of some names, oldest first. Files that are still
 // new and were announced by nobody may be in the middle of being written.
-func (s *FileServer) batch(p place, ids []string) (unsure bool) {
+func (s *FileServer) batch(p place, ids []string) {
 	list := make([]found, 0, len(ids))
 	now := time.Now()
 	for _, id := range ids {
@@ -84,19 +78,18 @@ func (s *FileServer) batch(p place, ids []string) (unsure bool) {
 		}
 		age := now.Sub(time.Unix(st.Ctim.Unix()))
 		if st.Mode&unix.S_IFMT == unix.S_IFREG && age >= 0 && age < settling {
-			unsure = true
+			s.doubt = true
 			continue
 		}
-		list = append(list, found{hint{name: id, place: p}, st.Ctim})
+		list = append(list, found{hint{id: id, place: p}, st.Ctim})
 	}
 	slices.SortStableFunc(list, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.changed.Sec, b.changed.Sec), cmp.Compare(a.changed.Nsec, b.changed.Nsec))
 	})
 	for _, f := range list {
 		if s.stopped() {
-			return false
+			return
 		}
-		unsure = s.take(f.hint) || unsure
+		s.one(f.hint)
 	}
-	return unsure
 }

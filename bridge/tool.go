@@ -15,7 +15,9 @@ type Tool struct {
 	Name string
 	// Description is for the program's author. Its text is not trusted.
 	Description string
-	// Input describes the arguments, an object. Nil means any object.
+	// Input describes the arguments, an object. Nil means any object. Defaults
+	// of optional properties are filled in before the tool sees them, unless
+	// one of the schema's defaults does not fit its own property.
 	Input *jsonschema.Schema
 	// Output describes the result. Nil means unknown.
 	Output *jsonschema.Schema

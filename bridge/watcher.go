@@ -23,8 +23,8 @@ type Watcher struct {
 
 // watched is whose directory a watch is.
 type watched struct {
-	s    *FileServer
-	flat place
+	s     *FileServer
+	place place
 }
 
 // watchMask is what is told of a directory. A rename into it and the end of
@@ -45,7 +45,7 @@ func NewWatcher() (*Watcher, error) {
 		return nil, fmt.Errorf("cannot make an inotify instance: %w", err)
 	}
 	w := &Watcher{inotify: os.NewFile(uintptr(fd), "inotify"), ended: make(chan struct{}), watch: map[int32]watched{}}
-	go w.loop()
+	go w.lead(make([]byte, watchBuffer))
 	return w, nil
 }
 
@@ -105,24 +105,31 @@ func (w *Watcher) control(call func(fd int) error) error {
 	return callErr
 }
 
-// loop hands events out until the instance is closed.
-func (w *Watcher) loop() {
-	defer close(w.ended)
-	buf := make([]byte, watchBuffer)
+// lead hands events out until the instance is closed. For the first server
+// that has something to do it does the work itself, tool and all, and lets
+// another goroutine lead: the usual call then never waits for a second one to
+// be woken.
+func (w *Watcher) lead(buf []byte) {
 	for {
 		n, err := w.inotify.Read(buf)
 		if err != nil {
 			// Closed; or it will not get better. Whoever waits looks for
 			// himself from now on.
 			w.lost()
+			close(w.ended)
 			return
 		}
-		w.hand(buf[:n])
+		if s := w.hand(buf[:n]); s != nil {
+			go w.lead(buf)
+			s.help()
+			return
+		}
 	}
 }
 
-// hand gives each event to its server. The kernel pads names with NULs.
-func (w *Watcher) hand(events []byte) {
+// hand gives each event to its server, and returns one of those that have
+// something to do; the others are woken. The kernel pads names with NULs.
+func (w *Watcher) hand(events []byte) (first *FileServer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -148,8 +155,16 @@ func (w *Watcher) hand(events []byte) {
 		for len(name) > 0 && name[len(name)-1] == 0 {
 			name = name[:len(name)-1]
 		}
-		at.s.tell(at.flat, name, mask)
+		if !at.s.tell(at.place, name, mask) {
+			continue
+		}
+		if first == nil {
+			first = at.s
+		} else if first != at.s {
+			at.s.signal()
+		}
 	}
+	return first
 }
 
 // lost tells every server to look for itself, once.
