@@ -249,6 +249,29 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A tool that listens ends when the run does. It ended after it, whoever of
+// the two is noticed first.
+func TestCloseIsHeard(t *testing.T) {
+	for range 50 {
+		started := make(chan struct{})
+		j := &journal{}
+		b := newBroker(t, Options{Journal: j}, Tool{Name: "wait", Run: func(ctx context.Context, _ Call) (Reply, error) {
+			close(started)
+			<-ctx.Done()
+			return Reply{Value: json.RawMessage("1")}, nil
+		}})
+		answers := make(chan Answer, 1)
+		go func() { answers <- ask(b, "wait", "{}") }()
+		<-started
+		b.Close()
+		refused(t, <-answers, CodeClosed, "ended")
+		j.wait(t, "finished 1 discarded")
+		if s := b.Summary(); s.Unknown != 1 || s.Done != 0 || s.Calls[0].State != Discarded {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
 // A caller that leaves ends its call only.
 func TestCallerLeaves(t *testing.T) {
 	started := make(chan struct{})

@@ -163,6 +163,10 @@ func (c *call) returned(ctx context.Context, limit time.Duration, reply Reply, e
 
 // judge says how a tool that has returned has done.
 func (c *call) judge(ctx context.Context, limit time.Duration, reply Reply, err error, crash string) outcome {
+	if c.ctx.Err() != nil {
+		// The run or the caller ended first, even if nobody said so yet.
+		return outcome{state: Discarded, err: fault(CodeClosed), returned: true}
+	}
 	o := outcome{state: Done, returned: true}
 	var own *Error
 	switch {
@@ -306,7 +310,7 @@ func (c *call) fill(o outcome) {
 		}
 	case Refused:
 		sum.Refused++
-	case Unknown:
+	case Unknown, Discarded:
 		sum.Unknown++
 	}
 }
