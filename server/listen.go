@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // maxPath is the longest path of a Unix socket: sun_path with its end.
@@ -21,7 +22,7 @@ const maxPath = 107
 // replaced; one that is served is an error.
 func Listen(path string) (*net.UnixListener, error) {
 	if len(path) > maxPath {
-		return nil, fmt.Errorf("cannot listen on %q: the path has more than %d bytes; choose a shorter one with --socket", path, maxPath)
+		return nil, refuse(fmt.Sprintf("cannot listen on %q: the path has more than %d bytes", path, maxPath), "choose a shorter one with --socket")
 	}
 	dir, err := holdOwn(filepath.Dir(path))
 	if err != nil {
@@ -82,7 +83,7 @@ func removeDead(path string) error {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("cannot listen on %q: a server does already; end it, or choose another path with --socket", path)
+		return refuse(fmt.Sprintf("cannot listen on %q: a server does already", path), "end it, or choose another path with --socket")
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("cannot listen on %q: it cannot be said whether a server does already: %w", path, cause(err))
@@ -91,6 +92,10 @@ func removeDead(path string) error {
 		return fmt.Errorf("cannot remove the socket of a dead server: %w", err)
 	}
 	return nil
+}
+
+func refuse(what, remedy string) error {
+	return &plan.Refusal{Problems: []plan.Problem{{What: what, Remedy: remedy}}}
 }
 
 // cause leaves out the path and the operation, which the words around it have.

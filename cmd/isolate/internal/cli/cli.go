@@ -119,6 +119,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.AddCommand(
 		exec, run, tools, shell, a.doctorCommand(), a.serveCommand(),
+		a.psCommand(), a.topCommand(), a.logsCommand(), a.killCommand(), a.rmCommand(), a.poolCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	return root

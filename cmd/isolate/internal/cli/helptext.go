@@ -24,6 +24,13 @@ const (
 	toolsStubShort  = "Write the modules that programs call tools with to a directory"
 	shellShort      = "Work in a sandbox"
 	serveShort      = "Keep sandboxes ready, for programs that start at once"
+	psShort         = "List what the server runs"
+	topShort        = "Watch what the server runs"
+	logsShort       = "Show the output of a run of the server"
+	killShort       = "End runs of the server"
+	rmShort         = "Remove kept sandboxes, and forget runs that have ended"
+	poolShort       = "Look at what the server keeps ready"
+	poolStatusShort = "Say what the server has and has done"
 	doctorShort     = "Say what this machine can enforce, and what is missing"
 	versionShort    = "Say which build this is"
 	completionShort = "Write the completion script of a shell"
@@ -97,6 +104,26 @@ It serves until it gets SIGTERM or SIGINT; then it takes nothing new and waits
 for what runs. A second signal ends that, too. Started by systemd with a
 socket, it serves on that one.`
 
+const psLong = `ps lists the programs that the server runs, and the sandboxes that it keeps for
+its callers.`
+
+const topLong = `top lists the programs that the server runs, those first that have used the
+most processor time. On a terminal it looks again every second.`
+
+const logsLong = `logs shows the end of a run's output: the last 128K of what it wrote. It has
+that of runs that came over HTTP; the output of "isolate exec" went to whoever
+called it.`
+
+const killLong = `kill ends runs at once, with everything they have started. Given the name of a
+kept sandbox it ends what runs in it, and the sandbox stays.`
+
+const rmLong = `rm ends kept sandboxes with all they hold, and makes the server forget runs that
+have ended.`
+
+const poolLong = `pool is about what the server keeps ready for the next run.`
+
+const poolStatusLong = `status says what the server has and what it has done since it started.`
+
 const doctorLong = `doctor tries everything that a sandbox needs and says what it found, with the
 evidence and with what to do. It changes nothing.
 
@@ -142,7 +169,7 @@ func flagHelp() map[string]string {
 		"policy":        "read the policy from this TOML file; flags override it",
 		"allow":         "agree to do without a guarantee, by its name (repeatable)",
 		"meta":          "write how it ended as JSON to a file, or to inherited descriptor N",
-		"socket":        "listen here (default " + client.SocketName + " in the run-time directory)",
+		"socket":        "the server's socket (default " + client.SocketName + " in the run-time directory)",
 		"max-sandboxes": "most sandboxes at once (default 64)",
 		"max-waiting":   "most callers that wait for one; more are turned away (default 1024)",
 		"max-cells":     "most root file systems kept ready (default 8)",
@@ -150,6 +177,8 @@ func flagHelp() map[string]string {
 		"idle":          "keep what nobody uses for so long (default 5m)",
 		"drain":         "when told to end, wait so long for what runs (default 30s)",
 		"metrics":       "offer metrics for Prometheus on this address, as 127.0.0.1:9464",
+		"all":           "list also what has ended",
+		"follow":        "show also what comes, until the run has ended",
 		"no-server":     "run without the server, even if there is one",
 		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",
 		"stdin":         "connect the program's standard input to this one",
@@ -161,7 +190,7 @@ func flagHelp() map[string]string {
 		"max-calls":     fmt.Sprintf("most calls of tools in the run (default %d)", bridge.DefaultMaxCalls),
 		"parallel":      fmt.Sprintf("most tools at work at once (default %d)", bridge.DefaultParallel),
 		"mcp-socket":    "offer the tools on a Unix socket that speaks MCP as well: $ISOLATE_MCP_SOCKET",
-		"json":          "print them as JSON, with their schemas",
+		"json":          "print as JSON, whole",
 		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",
 		"repair-prompt": "if the program fails, print the end of its standard error for the model that wrote it",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",

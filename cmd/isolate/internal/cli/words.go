@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/workspace"
@@ -308,6 +309,30 @@ func unknownShell(name string, shells []string) plan.Problem {
 		What:   fmt.Sprintf("cannot write a completion script for %q", name),
 		Remedy: "write one of " + strings.Join(shells, ", "),
 	}
+}
+
+// The server.
+
+func noServer(err *client.UnreachableError) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot ask the server: there is none on %q", err.Socket),
+		Remedy: "start one with \"isolate serve\", or name its socket with --socket",
+	}
+}
+
+func noName(command string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot do %q with nothing: it has no name", command),
+		Remedy: "write the name of a run or a sandbox; \"isolate ps\" lists them",
+	}
+}
+
+func noPoolCommand() plan.Problem {
+	return plan.Problem{What: "cannot do anything with the pool: there is no command", Remedy: "write \"isolate pool status\""}
+}
+
+func logLost(n int64) string {
+	return fmt.Sprintf("%d bytes before this are not kept", n)
 }
 
 // The document of --meta.

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/internal/plaintext"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/server"
+)
+
+// What the commands share that ask a running server.
+
+// remoteFlags are the flags of a command that asks the server.
+func remoteFlags(more ...flagSpec) []flagSpec {
+	return append(more, flagSpec{name: "socket", kind: kindFile})
+}
+
+// askedServer is the server of the flags, or of this user.
+func (a *app) askedServer(f flags) (*client.Client, []plan.Problem) {
+	socket, _ := a.getenv(socketVariable)
+	r := &reader{app: a, flags: f}
+	read(r, "socket", &socket, r.dirOf)
+	if socket == "" {
+		socket = server.DefaultSocket(isolate.DefaultDir())
+	}
+	return client.New(socket), r.problems
+}
+
+// remote makes a command that asks the server. args says how many arguments it
+// takes, and do gets them.
+func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(context.Context, *client.Client, switches, []string) error) *cobra.Command {
+	f := addFlags(c, specs)
+	c.DisableFlagsInUseLine = true
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, given []string) error {
+		server, problems := a.askedServer(f)
+		problems = append(a.mistakes, problems...)
+		on := map[string]bool{}
+		for _, s := range specs {
+			if s.kind == kindSwitch {
+				on[s.name] = f.on(s.name, &problems)
+			}
+		}
+		switch {
+		case args == takesNone && len(given) > 0:
+			problems = append(problems, extraArgument(cmd.CommandPath(), given[0]))
+		case args != takesNone && len(given) == 0:
+			problems = append(problems, noName(cmd.CommandPath()))
+		case args == takesOne && len(given) > 1:
+			problems = append(problems, extraArgument(cmd.CommandPath()+" "+given[0], given[1]))
+		}
+		if len(problems) > 0 {
+			a.code = a.refuse(problems...)
+			return nil
+		}
+		defer server.Close()
+		i := watchSignals(cmd.Context(), a.source())
+		defer i.stop()
+		switch err := do(i.ctx, server, on, given); {
+		case i.signal() != 0:
+			a.code = exitSignal + int(i.signal())
+		case err != nil:
+			a.code = a.refuse(remoteProblems(err)...)
+		}
+		return nil
+	}
+	return c
+}
+
+// switches are the flags without a value, by name.
+type switches map[string]bool
+
+// arity is how many arguments a command takes.
+type arity int
+
+const (
+	takesNone arity = iota
+	takesOne
+	takesSome
+)
+
+// remoteProblems takes an error of the client apart.
+func remoteProblems(err error) []plan.Problem {
+	var refused *client.Error
+	var none *client.UnreachableError
+	var joined interface{ Unwrap() []error }
+	var list []plan.Problem
+	switch {
+	case errors.As(err, &joined):
+		for _, e := range joined.Unwrap() {
+			list = append(list, remoteProblems(e)...)
+		}
+		return list
+	case errors.As(err, &refused) && len(refused.Problems) > 0:
+		for _, p := range refused.Problems {
+			list = append(list, plan.Problem(p))
+		}
+		return list
+	case errors.As(err, &none):
+		return []plan.Problem{noServer(none)}
+	}
+	return problemsOf(err)
+}
+
+// asJSON prints v as it came.
+func (a *app) asJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// table prints rows in columns. The first row is the head.
+func (a *app) table(rows [][]string) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	return w.Flush()
+}
+
+// commandWidth is how much of a command line is shown, in bytes.
+const commandWidth = 60
+
+// commandText is a command line fit to be shown in one line.
+func commandText(args []string) string {
+	text := strings.ReplaceAll(plaintext.Visible(strings.Join(args, " ")), "\n", `\n`)
+	return plaintext.Clean(text, commandWidth)
+}
+
+// age is how long ago something was, or how long it took, roughly.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(time.Second / 10).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// runRows are runs as rows of a table.
+func runRows(list []client.Run, now time.Time) [][]string {
+	rows := [][]string{{"ID", "WAY", "STATE", "TIME", "CPU", "MEMORY", "COMMAND"}}
+	for _, r := range list {
+		state, took := r.State, now.Sub(r.Began)
+		if r.Ended != nil {
+			took = r.Ended.Sub(r.Began)
+		}
+		if r.ExitCode != nil && r.Ended != nil {
+			state = fmt.Sprintf("exit %d", *r.ExitCode)
+		}
+		where := r.Way
+		if r.Sandbox != "" {
+			where += " in " + r.Sandbox
+		}
+		rows = append(rows, []string{r.ID, where, state, age(took), measured(r.CPU > 0, age(r.CPU)), measured(r.Memory > 0, megabytes(r.Memory)), commandText(r.Args)})
+	}
+	return rows
+}
+
+func measured(known bool, text string) string {
+	if known {
+		return text
+	}
+	return "-"
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1fM", float64(n)/float64(policy.MiB)) }
