@@ -121,3 +121,17 @@ func (g *Generation) Mode() Mode { return g.mode }
 func (g *Generation) Intercepts() bool {
 	return slices.ContainsFunc(g.rules, func(r rule) bool { return r.intercepts() })
 }
+
+// Wild tells whether only a wildcard allows a name.
+func (g *Generation) Wild(n Name) bool {
+	wild := false
+	for _, r := range g.rules {
+		if r.matches(Host{Name: n}) {
+			if r.name.depth == exact {
+				return false
+			}
+			wild = true
+		}
+	}
+	return wild
+}

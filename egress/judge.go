@@ -56,6 +56,10 @@ func (j *Judge) Set(g *Generation) {
 // review judges the living flows and sets the clock for the next end of a rule.
 func (j *Judge) review() {
 	j.mu.Lock()
+	if j.gen == nil { // stopped meanwhile
+		j.mu.Unlock()
+		return
+	}
 	at := j.now()
 	type end struct {
 		cut    func(Reason)
@@ -146,7 +150,7 @@ func (l *Live) Refine(f Flow) Decision {
 	j := l.judge
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if l.ended {
+	if l.ended || j.gen == nil {
 		return refuse(ReasonPolicyRevoked)
 	}
 	d := j.gen.Decide(j.now(), nil, f)
@@ -160,11 +164,14 @@ func (l *Live) Refine(f Flow) Decision {
 }
 
 // Sent counts bytes that the flow sends out. False means that its rule has no
-// more to give.
+// more to give, or that the flow has ended.
 func (l *Live) Sent(n int64) bool {
 	j := l.judge
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.gen == nil || l.ended {
+		return false
+	}
 	u := j.uses[l.rule]
 	u.BytesOut += n
 	j.uses[l.rule] = u

@@ -35,6 +35,8 @@ const (
 	ReasonLimitRate        Reason = "limit_rate"
 	ReasonMalformed        Reason = "malformed"
 	ReasonAudit            Reason = "audit"
+	ReasonIdle             Reason = "idle"
+	ReasonUpstreamTLS      Reason = "upstream_tls"
 	ReasonStopped          Reason = "stopped"
 )
 
@@ -71,6 +73,8 @@ var text = map[Reason]string{
 	ReasonLimitRate:        "too many connections were opened at once",
 	ReasonMalformed:        "it cannot be read",
 	ReasonAudit:            "the log cannot be written",
+	ReasonIdle:             "nothing was sent for too long",
+	ReasonUpstreamTLS:      "the certificate of the host is not to be trusted",
 	ReasonStopped:          "the network of this sandbox has ended",
 }
 

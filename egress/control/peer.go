@@ -1,0 +1,161 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// Peer is the process's end of the conversation. It is safe for concurrent use.
+type Peer struct {
+	conn io.ReadWriter
+	in   *bufio.Reader
+
+	write   sync.Mutex
+	seq     uint64
+	waiting sync.Mutex
+	acks    map[uint64]chan error
+	over    error
+}
+
+// NewPeer speaks over a socket.
+func NewPeer(conn io.ReadWriter) *Peer {
+	return &Peer{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), acks: map[uint64]chan error{}}
+}
+
+// Config waits for the first message.
+func (p *Peer) Config() (Config, error) {
+	m, err := p.receive()
+	if err == nil && m.Config == nil {
+		err = errors.New("the first message is no configuration")
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	return *m.Config, nil
+}
+
+func (p *Peer) receive() (ToProcess, error) {
+	var m ToProcess
+	b, err := readLine(p.in)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("cannot read message: %w", err)
+	}
+	return m, nil
+}
+
+func (p *Peer) send(m ToSupervisor) error {
+	b, err := line(m)
+	if err != nil {
+		return err
+	}
+	_, err = p.conn.Write(b)
+	return err
+}
+
+// Ready tells that the process is confined.
+func (p *Peer) Ready(r Ready) error {
+	p.write.Lock()
+	defer p.write.Unlock()
+	return p.send(ToSupervisor{Ready: &r})
+}
+
+// Fail tells why the process ends.
+func (p *Peer) Fail(err error) {
+	p.write.Lock()
+	defer p.write.Unlock()
+	_ = p.send(ToSupervisor{Err: err.Error()})
+}
+
+// Serve hands policies to begin until the supervisor closes its end.
+func (p *Peer) Serve(begin func(Begin) error) error {
+	// not in the reading loop: a change records, and waits for the answer
+	// that is read here
+	work := make(chan Begin, 16)
+	defer close(work)
+	go func() {
+		for b := range work {
+			p.begin(b, begin)
+		}
+	}()
+	for {
+		m, err := p.receive()
+		if err != nil {
+			p.release(errors.New("the supervisor is gone"))
+			return err
+		}
+		switch {
+		case m.Ack != nil:
+			var err error
+			if m.Ack.Err != "" {
+				err = errors.New(m.Ack.Err)
+			}
+			p.waiting.Lock()
+			if c := p.acks[m.Ack.Seq]; c != nil {
+				c <- err
+				delete(p.acks, m.Ack.Seq)
+			}
+			p.waiting.Unlock()
+		case m.Begin != nil:
+			work <- *m.Begin
+		}
+	}
+}
+
+func (p *Peer) begin(b Begin, begin func(Begin) error) {
+	c := Changed{Number: b.Number}
+	if err := begin(b); err != nil {
+		c.Err = err.Error()
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	_ = p.send(ToSupervisor{Changed: &c})
+}
+
+// release ends all waiting for answers.
+func (p *Peer) release(err error) {
+	p.waiting.Lock()
+	defer p.waiting.Unlock()
+	p.over = err
+	for s, c := range p.acks {
+		c <- err
+		delete(p.acks, s)
+	}
+}
+
+// Note hands an event over without waiting for it to be durable.
+func (p *Peer) Note(e egress.Event) { _ = p.event(e, nil) }
+
+// Durable hands an event over and returns when it is durable.
+func (p *Peer) Durable(e egress.Event) error {
+	ack := make(chan error, 1)
+	if err := p.event(e, ack); err != nil {
+		return err
+	}
+	return <-ack
+}
+
+func (p *Peer) event(e egress.Event, ack chan error) error {
+	p.write.Lock()
+	defer p.write.Unlock()
+	p.seq++
+	e.Seq = p.seq
+	if ack != nil {
+		p.waiting.Lock()
+		if p.over != nil {
+			p.waiting.Unlock()
+			return p.over
+		}
+		p.acks[e.Seq] = ack
+		p.waiting.Unlock()
+	}
+	return p.send(ToSupervisor{Event: &e, Durable: ack != nil})
+}

@@ -1,0 +1,324 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// Process is the process that holds a sandbox's network, seen from the
+// supervisor. It is safe for concurrent use.
+type Process struct {
+	// Ready is what it said when it was confined.
+	Ready Ready
+
+	cmd    *exec.Cmd
+	conn   *os.File
+	stderr tail
+	record egress.Recorder
+
+	write sync.Mutex // one message at a time
+
+	mu      sync.Mutex
+	summary egress.Summary
+	number  uint64
+	changed map[uint64]chan string
+	stopped bool // by us
+	failed  error
+
+	done chan struct{} // closed when its socket has ended and it is reaped
+}
+
+// startTimeout bounds how long the process may take to be ready, on a machine
+// with too much to do.
+const startTimeout = 30 * time.Second
+
+// maxLine bounds a message, in bytes: a policy with many rules is the longest.
+const maxLine = 16 << 20
+
+// Start starts the program helper on a TUN device, which it takes over. Events
+// go to record; nil means that only the summary is kept. record.Record is
+// called from one goroutine.
+func Start(ctx context.Context, helper string, device *os.File, c Config, record egress.Recorder) (*Process, error) {
+	defer device.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make socket pair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "network")
+	defer theirs.Close()
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
+	}
+	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, done: make(chan struct{})}
+	p.cmd = exec.Command(helper)
+	p.cmd.Args = []string{Name}
+	p.cmd.Env = []string{}
+	p.cmd.Dir = "/"
+	p.cmd.ExtraFiles = []*os.File{theirs, device}
+	p.cmd.Stderr = &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		p.conn.Close()
+		return nil, fmt.Errorf("cannot start the network process %q: %w", helper, err)
+	}
+	theirs.Close()
+	if err := p.greet(ctx, c); err != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		p.conn.Close()
+		if text := p.stderr.String(); text != "" {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// greet sends the configuration and waits until the process is confined.
+func (p *Process) greet(ctx context.Context, c Config) error {
+	deadline := time.Now().Add(startTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	_ = p.conn.SetDeadline(deadline)
+	if err := p.send(ToProcess{Config: &c}); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(p.conn, 64<<10)
+	m, err := receive(in)
+	if err == nil && m.Ready == nil {
+		err = errors.New(m.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot start the network process: %w", err)
+	}
+	_ = p.conn.SetDeadline(time.Time{})
+	p.Ready = *m.Ready
+	go p.serve(in)
+	return nil
+}
+
+func (p *Process) send(m ToProcess) error {
+	b, err := line(m)
+	if err != nil {
+		return err
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	if _, err := p.conn.Write(b); err != nil {
+		return fmt.Errorf("cannot speak to the network process: %w", err)
+	}
+	return nil
+}
+
+func receive(in *bufio.Reader) (ToSupervisor, error) {
+	var m ToSupervisor
+	b, err := readLine(in)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("cannot read message: %w", err)
+	}
+	return m, nil
+}
+
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var b []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		b = append(b, part...)
+		switch {
+		case err == bufio.ErrBufferFull && len(b) < maxLine:
+		case err != nil:
+			return nil, err
+		default:
+			return b, nil
+		}
+	}
+}
+
+// serve is the only reader of the socket. It owns the record.
+func (p *Process) serve(in *bufio.Reader) {
+	defer close(p.done)
+	var broken error // of the record
+	for {
+		m, err := receive(in)
+		if err != nil {
+			p.end(err)
+			return
+		}
+		switch {
+		case m.Event != nil:
+			broken = p.keep(m, broken)
+		case m.Changed != nil:
+			p.mu.Lock()
+			if c := p.changed[m.Changed.Number]; c != nil {
+				c <- m.Changed.Err
+				delete(p.changed, m.Changed.Number)
+			}
+			p.mu.Unlock()
+		case m.Err != "":
+			p.mu.Lock()
+			p.failed = errors.New(m.Err)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// keep records an event and answers if it has to be durable. A record that
+// failed once stays failed: what came after it would have a gap before it.
+func (p *Process) keep(m ToSupervisor, broken error) error {
+	e := m.Event.Clean()
+	if broken == nil && p.record != nil {
+		broken = p.record.Record(e)
+	}
+	p.mu.Lock()
+	p.summary.Add(e)
+	if broken != nil && p.summary.Failed == "" {
+		p.summary.Failed = "the log cannot be written: " + broken.Error()
+	}
+	p.mu.Unlock()
+	if m.Durable {
+		a := &Ack{Seq: e.Seq}
+		if broken != nil {
+			a.Err = broken.Error()
+		}
+		_ = p.send(ToProcess{Ack: a}) // if it is gone, serve sees that
+	}
+	return broken
+}
+
+// end is after the last message.
+func (p *Process) end(err error) {
+	_ = p.cmd.Process.Kill()
+	state := p.cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, c := range p.changed {
+		c <- "the network process has ended"
+		delete(p.changed, n)
+	}
+	if p.stopped {
+		return
+	}
+	if p.failed == nil {
+		p.failed = fmt.Errorf("the network process has ended: %w", errors.Join(ignoreEOF(err), state))
+	}
+	text := p.failed.Error()
+	if s := p.stderr.String(); s != "" {
+		text += ": " + s
+	}
+	if p.summary.Failed == "" {
+		p.summary.Failed = text
+	}
+	if p.record != nil {
+		_ = p.record.Record(egress.Event{Type: egress.EventStop, Time: time.Now(), Verdict: egress.Refuse, Reason: egress.ReasonStopped, Name: "crash"}.Clean())
+	}
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// Set puts a policy in force whose clocks started at granted, and waits until
+// every flow that it no longer allows has been cut.
+func (p *Process) Set(ctx context.Context, policy egress.Policy, granted time.Time) error {
+	answer := make(chan string, 1)
+	p.mu.Lock()
+	p.number++
+	n := p.number
+	p.changed[n] = answer
+	p.summary.Mode = policy.Mode.String()
+	p.mu.Unlock()
+	if err := p.send(ToProcess{Begin: &Begin{Policy: policy, Number: n, Granted: granted}}); err != nil {
+		return err
+	}
+	select {
+	case text := <-answer:
+		if text != "" {
+			return fmt.Errorf("cannot set the network policy: %s", text)
+		}
+		return nil
+	case <-p.done:
+		return errors.New("cannot set the network policy: the network process has ended")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Summary is what happened so far.
+func (p *Process) Summary() egress.Summary {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.summary
+	s.Denials = append([]egress.Denial(nil), s.Denials...)
+	s.Names = append([]string(nil), s.Names...)
+	return s
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// stopWait is how long a process may take to tell of its last flows.
+const stopWait = 2 * time.Second
+
+// Stop ends the process, waits for it and returns what happened. It may be
+// called more than once.
+func (p *Process) Stop() egress.Summary {
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
+	if c, err := p.conn.SyscallConn(); err == nil {
+		// no more from us; it answers with its last events
+		_ = c.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	}
+	_ = p.conn.SetReadDeadline(time.Now().Add(stopWait))
+	<-p.done
+	p.conn.Close()
+	return p.Summary()
+}
+
+// tail keeps the end of what the process writes to standard error: nothing,
+// unless it has a fault.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+const tailSize = 2048
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, b...)
+	if n := len(t.last); n > tailSize {
+		t.last = t.last[n-tailSize:]
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.last))
+}

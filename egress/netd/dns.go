@@ -1,0 +1,216 @@
+package netd
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// ttl is how long a program may keep an answer, in seconds; noTTL a refusal.
+// Neither matters for safety: flows are judged when they begin.
+const (
+	ttl   = 60
+	noTTL = 10
+)
+
+// dnsIdle is how long a resolver's socket is kept.
+const dnsIdle = 20 * time.Second
+
+// dnsOverUDP answers one socket's queries, whatever address they were sent to:
+// the answers come from there.
+func (n *Network) dnsOverUDP(c net.Conn, dst netip.AddrPort) {
+	defer c.Close()
+	var b [dns.DefaultMsgSize]byte
+	for {
+		_ = c.SetReadDeadline(time.Now().Add(dnsIdle))
+		size, err := c.Read(b[:])
+		if err != nil || n.ctx.Err() != nil {
+			return
+		}
+		if reply := n.answer(b[:size], dst); reply != nil {
+			if _, err := c.Write(reply); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// dnsOverTCP is the same with a length before each message.
+func (n *Network) dnsOverTCP(c net.Conn, dst netip.AddrPort) {
+	for {
+		_ = c.SetReadDeadline(time.Now().Add(dnsIdle))
+		var length [2]byte
+		if _, err := io.ReadFull(c, length[:]); err != nil {
+			return
+		}
+		b := make([]byte, binary.BigEndian.Uint16(length[:]))
+		if _, err := io.ReadFull(c, b); err != nil {
+			return
+		}
+		reply := n.answer(b, dst)
+		if reply == nil {
+			return
+		}
+		out := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(reply)), uint16(len(reply)))
+		if _, err := c.Write(append(out, reply...)); err != nil {
+			return
+		}
+	}
+}
+
+// answer answers one query; nil means that it is not worth one. Nothing is asked
+// upstream for it.
+func (n *Network) answer(query []byte, dst netip.AddrPort) []byte {
+	var q dns.Msg
+	if err := q.Unpack(query); err != nil {
+		n.events.deny(egress.Event{Type: egress.EventDNS, Via: egress.ViaDNS, Dst: dst, Port: dnsPort, Reason: egress.ReasonMalformed})
+		return formatError(query)
+	}
+	if q.Response {
+		return nil
+	}
+	m := new(dns.Msg)
+	m.SetReply(&q)
+	m.RecursionAvailable = true
+	m.Compress = true
+	if o := q.IsEdns0(); o != nil {
+		m.SetEdns0(1232, false)
+	}
+	n.reply(m, &q, dst)
+	b, err := m.Pack()
+	if err != nil {
+		return formatError(query)
+	}
+	return b
+}
+
+// formatError answers what cannot be read: its id, and FORMERR.
+func formatError(query []byte) []byte {
+	if len(query) < 12 {
+		return nil
+	}
+	b := make([]byte, 12)
+	copy(b, query[:2])
+	b[2], b[3] = 0x80, dns.RcodeFormatError
+	return b
+}
+
+// reply fills in the answer.
+func (n *Network) reply(m, q *dns.Msg, dst netip.AddrPort) {
+	e := egress.Event{Type: egress.EventDNS, Via: egress.ViaDNS, Dst: dst, Port: 0}
+	bad := func(code int) {
+		m.Rcode = code
+		e.Reason = egress.ReasonMalformed
+		n.events.deny(e)
+	}
+	switch {
+	case q.Opcode != dns.OpcodeQuery:
+		bad(dns.RcodeNotImplemented)
+		return
+	case len(q.Question) != 1 || len(q.Answer) > 0 || len(q.Ns) > 0:
+		bad(dns.RcodeFormatError)
+		return
+	case q.Question[0].Qclass != dns.ClassINET:
+		bad(dns.RcodeRefused)
+		return
+	}
+	question := q.Question[0]
+	e.QType = dns.TypeToString[question.Qtype]
+	e.Name = question.Name
+	name, err := egress.CanonicalName(question.Name)
+	if err != nil {
+		n.deniedName(m, e, egress.Decision{Reason: egress.ReasonNameInvalid})
+		return
+	}
+	e.Name = string(name)
+	switch {
+	case name.IsLocalhost():
+		n.localhost(m, question)
+		return
+	case question.Qtype == dns.TypePTR:
+		n.pointer(m, question)
+		return
+	}
+	d, gen := n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS})
+	e.Gen = gen
+	if !d.Allowed() {
+		n.deniedName(m, e, d)
+		return
+	}
+	b := spelledOut
+	if g := n.judge.Current(); g != nil && g.Wild(name) {
+		b = belowWildcard
+	}
+	addr, ok := n.names.address(name, b, time.Now())
+	if !ok {
+		n.deniedName(m, e, egress.Decision{Reason: egress.ReasonLimitNames, Rule: d.Rule})
+		return
+	}
+	// everything but A has no data: no key to hide the name with, no hint at
+	// QUIC, no other host to go to
+	if question.Qtype == dns.TypeA {
+		m.Answer = []dns.RR{&dns.A{Hdr: rrHeader(question.Name, dns.TypeA, ttl), A: addr.AsSlice()}}
+	} else {
+		m.Ns = []dns.RR{startOfAuthority(question.Name)}
+	}
+	e.Verdict, e.Rule = egress.Allow, d.Rule
+	n.events.note(e)
+}
+
+// deniedName answers NXDOMAIN, and says why to who asks in EDNS.
+func (n *Network) deniedName(m *dns.Msg, e egress.Event, d egress.Decision) {
+	m.Rcode = dns.RcodeNameError
+	m.Ns = []dns.RR{startOfAuthority(e.Name)}
+	if o := m.IsEdns0(); o != nil {
+		o.Option = append(o.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeFiltered, ExtraText: d.Reason.Text()})
+	}
+	e.Reason, e.Rule, e.Hint, e.Class = d.Reason, d.Rule, d.Hint, d.Class
+	n.events.deny(e)
+}
+
+// localhost is the sandbox itself.
+func (n *Network) localhost(m *dns.Msg, q dns.Question) {
+	switch q.Qtype {
+	case dns.TypeA:
+		m.Answer = []dns.RR{&dns.A{Hdr: rrHeader(q.Name, dns.TypeA, ttl), A: net.IPv4(127, 0, 0, 1)}}
+	case dns.TypeAAAA:
+		m.Answer = []dns.RR{&dns.AAAA{Hdr: rrHeader(q.Name, dns.TypeAAAA, ttl), AAAA: net.IPv6loopback}}
+	}
+}
+
+// pointer names the addresses that were given out.
+func (n *Network) pointer(m *dns.Msg, q dns.Question) {
+	if a, ok := reversed(q.Name); ok {
+		if name, ok := n.names.name(a); ok {
+			m.Answer = []dns.RR{&dns.PTR{Hdr: rrHeader(q.Name, dns.TypePTR, ttl), Ptr: dns.Fqdn(string(name))}}
+			return
+		}
+	}
+	m.Rcode = dns.RcodeNameError
+	m.Ns = []dns.RR{startOfAuthority(q.Name)}
+}
+
+// reversed reads "4.3.2.1.in-addr.arpa.".
+func reversed(name string) (netip.Addr, bool) {
+	labels := dns.SplitDomainName(name)
+	if len(labels) != 6 || !dns.IsSubDomain("in-addr.arpa.", dns.CanonicalName(name)) {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(labels[3] + "." + labels[2] + "." + labels[1] + "." + labels[0])
+	return a, err == nil
+}
+
+func rrHeader(name string, t uint16, ttl uint32) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: t, Class: dns.ClassINET, Ttl: ttl}
+}
+
+// startOfAuthority carries how long a negative answer may be kept (RFC 2308).
+func startOfAuthority(name string) dns.RR {
+	return &dns.SOA{Hdr: rrHeader(".", dns.TypeSOA, noTTL), Ns: "isolate.invalid.", Mbox: "isolate.invalid.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: noTTL}
+}

@@ -1,0 +1,248 @@
+package netd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// flow is one connection of the program's on its way out.
+type flow struct {
+	network *Network
+	id      uint64
+	via     egress.Via
+	dst     netip.AddrPort // as the program addressed it
+	began   time.Time
+
+	f    egress.Flow
+	d    egress.Decision
+	gen  uint64
+	live *egress.Live
+
+	in, out atomic.Int64 // bytes to and from the program
+	last    atomic.Int64 // when a byte went either way, Unix nanoseconds
+
+	mu       sync.Mutex
+	cutFor   egress.Reason // why it was cut
+	cuts     []func()      // what has to be cut
+	opened   bool
+	dialled  netip.AddrPort
+	released bool
+}
+
+// newFlow judges where a flow goes to.
+func (n *Network) newFlow(via egress.Via, dst netip.AddrPort, f egress.Flow) *flow {
+	fl := &flow{network: n, id: n.flows.Add(1), via: via, dst: dst, f: f, began: time.Now()}
+	if g := n.judge.Current(); g != nil {
+		fl.gen = g.Number
+	}
+	if !n.rate.take() {
+		fl.d = egress.Decision{Verdict: egress.Refuse, Reason: egress.ReasonLimitRate}
+		return fl
+	}
+	fl.live, fl.d = n.judge.Open(f, fl.cut)
+	return fl
+}
+
+// cut ends the flow at once, on both sides.
+func (fl *flow) cut(r egress.Reason) {
+	fl.mu.Lock()
+	if fl.cutFor == "" {
+		fl.cutFor = r
+	}
+	cuts := fl.cuts
+	fl.cuts = nil
+	fl.mu.Unlock()
+	for _, c := range cuts {
+		c()
+	}
+}
+
+// onCut adds what has to be cut. If the flow has been cut already, it is at once.
+func (fl *flow) onCut(c func()) {
+	fl.mu.Lock()
+	if fl.cutFor == "" {
+		fl.cuts = append(fl.cuts, c)
+		c = nil
+	}
+	fl.mu.Unlock()
+	if c != nil {
+		c()
+	}
+}
+
+func (fl *flow) cutReason() egress.Reason {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	return fl.cutFor
+}
+
+// event is an event about the flow.
+func (fl *flow) event(kind string) egress.Event {
+	return egress.Event{Type: kind, Gen: fl.gen, Flow: fl.id, Via: fl.via, Proto: string(fl.f.Transport),
+		Name: string(fl.f.Host.Name), Dst: fl.dst, Port: fl.f.Port, Rule: fl.d.Rule}
+}
+
+// refused notes that the flow was denied.
+func (fl *flow) refused() {
+	e := fl.event(egress.EventDeny)
+	e.Reason, e.Class, e.Hint = fl.d.Reason, fl.d.Class, fl.d.Hint
+	if p := fl.f.Peek; p != nil {
+		e.SNI, e.Host = p.Server, p.Host
+	}
+	if fl.f.Host.Name == "" && !e.Dst.IsValid() && fl.f.Host.Addr.IsValid() {
+		e.Dst = netip.AddrPortFrom(fl.f.Host.Addr, fl.f.Port)
+	}
+	fl.network.events.deny(e)
+}
+
+// refine judges again with what is known now.
+func (fl *flow) refine() bool {
+	fl.d = fl.live.Refine(fl.f)
+	if reason := fl.cutReason(); reason != "" && !fl.d.Allowed() {
+		fl.d.Reason = reason
+	}
+	return fl.d.Allowed()
+}
+
+// errRefused means that the decision of the flow says why.
+var errRefused = errors.New("refused")
+
+// connect resolves, judges, dials, and makes the opening durable: in this
+// order, so that no byte goes to an address that was not judged, or unrecorded.
+func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
+	n := fl.network
+	ctx, cancel := context.WithTimeout(ctx, n.times.Dial)
+	defer cancel()
+	if fl.f.Host.Name != "" {
+		addrs, err := n.options.Upstream.Lookup(ctx, fl.f.Host.Name)
+		if err != nil {
+			addrs = nil
+		}
+		fl.f.Addrs, fl.f.Resolved = addrs, true
+	} else {
+		fl.f.Addrs, fl.f.Resolved = []netip.Addr{fl.f.Host.Addr}, true
+	}
+	if !fl.refine() {
+		return nil, errRefused
+	}
+	var conn net.Conn
+	err := errors.New("no address")
+	for _, a := range fl.f.Addrs {
+		to := netip.AddrPortFrom(a, fl.f.Port)
+		if conn, err = n.options.Upstream.Dial(ctx, network, to); err == nil {
+			fl.dialled = to
+			break
+		}
+	}
+	if err != nil {
+		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonDialFailed
+		if errors.Is(err, errOwn) {
+			fl.d.Reason, fl.d.Class = egress.ReasonAddrDenied, egress.ClassHost
+		}
+		return nil, errRefused
+	}
+	fl.onCut(func() { abort(conn) })
+	e := fl.event(egress.EventOpen)
+	e.Verdict, e.Dial = egress.Allow, fl.dialled
+	if p := fl.f.Peek; p != nil {
+		e.SNI = p.Server
+		for i, a := range p.ALPN {
+			if i > 0 {
+				e.ALPN += ","
+			}
+			e.ALPN += a
+		}
+	}
+	if err := n.events.durable(e); err != nil {
+		abort(conn)
+		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonAudit
+		return nil, errRefused
+	}
+	fl.opened = true
+	if reason := fl.cutReason(); reason != "" {
+		abort(conn)
+		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
+		return nil, errRefused
+	}
+	return &counted{Conn: conn, flow: fl}, nil
+}
+
+// abort closes a connection so that the other side sees an error.
+func abort(c net.Conn) {
+	if a, ok := c.(interface{ Abort() }); ok {
+		a.Abort()
+		return
+	}
+	if t, ok := c.(interface{ SetLinger(int) error }); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// done ends the flow's life; what was opened gets its closing event.
+func (fl *flow) done() {
+	fl.mu.Lock()
+	again := fl.released
+	fl.released = true
+	fl.mu.Unlock()
+	if again {
+		return
+	}
+	if fl.live != nil {
+		fl.live.Close()
+	}
+	if !fl.opened {
+		return
+	}
+	e := fl.event(egress.EventClose)
+	e.Dial, e.BytesIn, e.BytesOut, e.Took = fl.dialled, fl.in.Load(), fl.out.Load(), time.Since(fl.began)
+	e.Reason = fl.cutReason()
+	fl.network.events.note(e)
+}
+
+// counted counts what goes over an upstream connection.
+type counted struct {
+	net.Conn
+	flow *flow
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.flow.in.Add(int64(n))
+	c.flow.last.Store(time.Now().UnixNano())
+	return n, err
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	if !c.flow.live.Sent(int64(len(b))) {
+		c.flow.cut(egress.ReasonRuleExhausted)
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Write(b)
+	c.flow.out.Add(int64(n))
+	c.flow.last.Store(time.Now().UnixNano())
+	return n, err
+}
+
+// CloseWrite ends one direction.
+func (c *counted) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// SetLinger lets abort through.
+func (c *counted) SetLinger(s int) error {
+	if t, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
+		return t.SetLinger(s)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package netd
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// form is how requests come.
+type form int
+
+const (
+	plain     form = iota // in the clear, to the host itself
+	proxied               // in the clear, with whole URLs, to the proxy
+	decrypted             // out of TLS that was ended here
+)
+
+// httpFlow serves HTTP/1 on a flow: every request is judged, and written anew
+// for the other side, so that both read the same.
+type httpFlow struct {
+	*flow
+	c         conn
+	br        *bufio.Reader
+	form      form
+	transport *http.Transport
+	secrets   secrets
+}
+
+// serveHTTP serves requests until one is denied or a side has ended.
+func (fl *flow) serveHTTP(c conn, f form) {
+	h := &httpFlow{flow: fl, c: c, br: bufio.NewReaderSize(c, maxHead), form: f}
+	h.secrets = fl.network.secretsOf(fl.f)
+	h.transport = h.newTransport()
+	defer h.transport.CloseIdleConnections()
+	patience := fl.network.times.Head
+	for {
+		head, err := nextHead(c, h.br, fl.network.times.Idle, patience)
+		if err != nil {
+			if errors.Is(err, errHead) || errors.Is(err, errFrames) {
+				h.deny(nil, head, fl.d, reasonOf(err))
+			}
+			return
+		}
+		req, err := http.ReadRequest(h.br)
+		if err != nil {
+			h.deny(nil, head, fl.d, egress.ReasonMalformed)
+			return
+		}
+		if again := h.one(head, req); !again {
+			return
+		}
+	}
+}
+
+// newTransport makes the upstream side: one connection at a time, to the
+// flow's host and nowhere else, without redirects and without a second version
+// of the protocol.
+func (h *httpFlow) newTransport() *http.Transport {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := h.connect(ctx, "tcp")
+		if err != nil || h.form != decrypted {
+			return c, err
+		}
+		t := tls.Client(c, &tls.Config{ServerName: string(h.f.Host.Name), RootCAs: h.network.options.Roots, NextProtos: []string{"http/1.1"}})
+		ctx, cancel := context.WithTimeout(ctx, h.network.times.Dial)
+		defer cancel()
+		if err := t.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("%w: %w", errUpstreamTLS, err)
+		}
+		return t, nil
+	}
+	return &http.Transport{DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxConnsPerHost: 1,
+		MaxResponseHeaderBytes: 256 << 10, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+}
+
+var errUpstreamTLS = errors.New("cannot trust the host")
+
+// one serves one request. True means that the connection may carry another.
+func (h *httpFlow) one(head head, req *http.Request) bool {
+	path, absolute := head.path()
+	q := egress.Request{Method: req.Method, Host: head.host, Path: path, Upgrade: upgrades(req)}
+	d := h.network.judge.DecideRequest(h.f, q)
+	if d.Allowed() && head.absolute != (h.form == proxied) || head.absolute && absolute != head.host {
+		d.Verdict, d.Reason = egress.Refuse, egress.ReasonHostMismatch
+		if head.absolute && h.form != proxied {
+			h.denyWith(req, head, d, http.StatusBadRequest)
+			return false
+		}
+	}
+	if d.Allowed() && h.network.placeholderIn(req, h.secrets) {
+		d.Verdict, d.Reason = egress.Refuse, egress.ReasonSecretScope
+	}
+	if !d.Allowed() {
+		h.deny(req, head, d, d.Reason)
+		return false
+	}
+	out := h.outgoing(req, q.Upgrade)
+	if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
+		if _, err := io.WriteString(h.c, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return false
+		}
+	}
+	resp, err := h.transport.RoundTrip(out)
+	if err != nil {
+		h.failed(req, head, err)
+		return false
+	}
+	defer resp.Body.Close()
+	h.noteRequest(req, path, d, resp)
+	return h.respond(req, resp)
+}
+
+// outgoing is the request for the other side: what belongs to this connection
+// stays here.
+func (h *httpFlow) outgoing(req *http.Request, upgrade bool) *http.Request {
+	out := req.Clone(h.network.ctx)
+	out.RequestURI = ""
+	scheme := "http"
+	if h.form == decrypted {
+		scheme = "https"
+	}
+	u := *req.URL
+	out.URL = &u
+	out.URL.Scheme, out.URL.Host, out.URL.User = scheme, net.JoinHostPort(h.f.Host.String(), fmt.Sprint(h.f.Port)), nil
+	removeHopByHop(out.Header)
+	if upgrade {
+		out.Header.Set("Connection", "Upgrade")
+		out.Header.Set("Upgrade", req.Header.Get("Upgrade"))
+	}
+	if _, set := out.Header["User-Agent"]; !set {
+		out.Header["User-Agent"] = nil // or the library adds its own
+	}
+	out.Close = false
+	if req.ContentLength == 0 {
+		out.Body = nil
+	}
+	h.secrets.inject(out.Header)
+	return out
+}
+
+// hopByHop are the headers of one connection (RFC 9110, 7.6.1).
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect"}
+
+func removeHopByHop(h http.Header) {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+func upgrades(req *http.Request) bool {
+	return req.Header.Get("Upgrade") != "" && hasToken(req.Header["Connection"], "upgrade")
+}
+
+func hasToken(values []string, want string) bool {
+	for _, v := range values {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), want) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// respond writes the answer. True means that the connection may carry another
+// request.
+func (h *httpFlow) respond(req *http.Request, resp *http.Response) bool {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		h.switched(resp)
+		return false
+	}
+	removeHopByHop(resp.Header)
+	h.secrets.scrub(resp)
+	resp.Request = req
+	resp.Close = resp.Close || req.Close
+	if err := resp.Write(h.c); err != nil || resp.Close || resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 {
+		return false
+	}
+	// what of the body was not sent before the answer came would be read as
+	// the next request
+	_, err := io.CopyN(io.Discard, req.Body, 1<<20)
+	return err == io.EOF
+}
+
+// switched carries bytes after the protocol was changed.
+func (h *httpFlow) switched(resp *http.Response) {
+	up, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(h.c, "HTTP/1.1 101 Switching Protocols\r\n")
+	_ = resp.Header.Write(h.c)
+	_, _ = io.WriteString(h.c, "\r\n")
+	go func() {
+		_ = carry(up, h.br)
+		up.Close()
+	}()
+	_ = carry(h.c, up)
+}
+
+// noteRequest records an allowed request.
+func (h *httpFlow) noteRequest(req *http.Request, path string, d egress.Decision, resp *http.Response) {
+	e := h.event(egress.EventRequest)
+	e.Verdict, e.Rule, e.Method, e.Host, e.Path, e.Status = egress.Allow, d.Rule, req.Method, req.Host, path, resp.StatusCode
+	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
+		e.Location = u.Host
+	}
+	e.Scrubs = h.secrets.count(resp)
+	h.network.events.note(e)
+}
+
+// statusOf is the answer to a denied request.
+func statusOf(r egress.Reason) int {
+	switch r {
+	case egress.ReasonHostMismatch:
+		return http.StatusMisdirectedRequest
+	case egress.ReasonPathAmbiguous, egress.ReasonSmuggling, egress.ReasonMalformed, egress.ReasonNameInvalid:
+		return http.StatusBadRequest
+	case egress.ReasonMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case egress.ReasonDialFailed, egress.ReasonUnresolved, egress.ReasonUpstreamTLS, egress.ReasonAudit:
+		return http.StatusBadGateway
+	}
+	return http.StatusForbidden
+}
+
+func (h *httpFlow) deny(req *http.Request, head head, d egress.Decision, r egress.Reason) {
+	d.Verdict, d.Reason = egress.Refuse, r
+	h.denyWith(req, head, d, statusOf(r))
+}
+
+func (h *httpFlow) denyWith(req *http.Request, head head, d egress.Decision, status int) {
+	e := h.event(egress.EventRequest)
+	e.Reason, e.Class, e.Hint, e.Host, e.Status = d.Reason, d.Class, d.Hint, head.host, status
+	e.Path, _ = head.path()
+	if req != nil {
+		e.Method = req.Method
+	}
+	h.network.events.deny(e)
+	refuseHTTP(h.c, status, d)
+}
+
+// failed answers a request that got no answer.
+func (h *httpFlow) failed(req *http.Request, head head, err error) {
+	r := egress.ReasonDialFailed
+	switch {
+	case errors.Is(err, errRefused):
+		r = h.d.Reason
+	case errors.Is(err, errUpstreamTLS):
+		r = egress.ReasonUpstreamTLS
+	}
+	h.deny(req, head, h.d, r)
+}
+
+// refuseHTTP writes a refusal that ends the connection.
+func refuseHTTP(w io.Writer, status int, d egress.Decision) {
+	body := "isolate: " + d.Reason.Text() + " (" + string(d.Reason) + ")\n"
+	fmt.Fprintf(w, "HTTP/1.1 %d %s\r\nX-Isolate-Reason: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), d.Reason, len(body), body)
+}

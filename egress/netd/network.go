@@ -1,0 +1,130 @@
+package netd
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/egress/control"
+)
+
+// Sink takes events.
+type Sink interface {
+	// Durable returns when the event is durable; its error means that what it
+	// announces must not happen.
+	Durable(egress.Event) error
+	// Note does not wait.
+	Note(egress.Event)
+}
+
+// Upstream is the way out.
+type Upstream interface {
+	// Lookup finds all addresses of a name. An error is one of the network.
+	Lookup(ctx context.Context, n egress.Name) ([]netip.Addr, error)
+	// Dial connects to an address that was judged; network is "tcp" or "udp".
+	// errOwn means that it turned out to be one of this machine.
+	Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
+}
+
+// errOwn means that an address is one of this machine.
+var errOwn = errors.New("the address is one of this machine")
+
+// Options of a Network. Link, Upstream and Sink are required.
+type Options struct {
+	Link     stack.LinkEndpoint
+	Upstream Upstream
+	Sink     Sink
+	Floor    egress.Floor
+	// Roots verify the upstream side of intercepted TLS; nil means the system's.
+	Roots *x509.CertPool
+	// Authority signs for intercepted TLS; nil means that nothing is intercepted.
+	Authority *Authority
+	Secrets   map[string]control.Secret
+	// Times are the patience with the program and with the network. Zero
+	// means the defaults.
+	Times Times
+}
+
+// Times are bounds on waiting.
+type Times struct {
+	Hello time.Duration // for the first bytes; 5 s
+	Head  time.Duration // for the head of a request; 10 s
+	Dial  time.Duration // for a connection; 10 s
+	Idle  time.Duration // without a byte either way; 15 min
+}
+
+func (t Times) withDefaults() Times {
+	for _, x := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&t.Hello, 5 * time.Second}, {&t.Head, 10 * time.Second}, {&t.Dial, 10 * time.Second}, {&t.Idle, 15 * time.Minute}} {
+		if *x.field == 0 {
+			*x.field = x.value
+		}
+	}
+	return t
+}
+
+// Network is the network of one sandbox.
+type Network struct {
+	options Options
+	times   Times
+	judge   *egress.Judge
+	names   *nameTable
+	events  *events
+	rate    *bucket
+	stack   *stack.Stack
+	flows   atomic.Uint64 // numbers them
+	ctx     context.Context
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// New makes a network that denies everything until Set.
+func New(o Options) (*Network, error) {
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.newStack(o.Link); err != nil {
+		n.cancel()
+		return nil, err
+	}
+	return n, nil
+}
+
+// Set puts a policy in force whose clocks started at granted. The change is
+// durable before it is.
+func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
+	g, err := egress.Compile(p, n.options.Floor, number, granted)
+	if err != nil {
+		return err
+	}
+	if g.Intercepts() && n.options.Authority == nil {
+		return errors.New("the policy intercepts, but the sandbox was made without a certificate authority")
+	}
+	kind := egress.EventPolicy
+	if number == 1 {
+		kind = egress.EventStart
+	}
+	if err := n.events.durable(egress.Event{Type: kind, Gen: number, Mode: p.Mode.String()}); err != nil {
+		return err
+	}
+	n.judge.Set(g)
+	return nil
+}
+
+// Close cuts every flow and ends the stack.
+func (n *Network) Close() {
+	n.judge.Stop()
+	n.cancel()
+	n.stack.Close()
+	n.work.Wait()
+	n.events.close()
+}

@@ -1,0 +1,113 @@
+package netd
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/isolate-run/isolate/egress/control"
+)
+
+// Outcome says whether Init was the process's whole task.
+type Outcome int
+
+// The outcomes.
+const (
+	// NotOurs means that the process is something else.
+	NotOurs Outcome = iota
+	// Done means that the network has ended well, Failed that it has not: the
+	// process is to exit.
+	Done
+	Failed
+)
+
+// Init is the door: in a process that a supervisor started to hold a network it
+// does so, and returns when the network has ended. It belongs first in main.
+func Init() Outcome {
+	if len(os.Args) != 1 || os.Args[0] != control.Name {
+		return NotOurs
+	}
+	if err := Run(control.SocketFD, control.DeviceFD); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return Failed
+	}
+	return Done
+}
+
+// memoryLimit is what the garbage collector aims to stay below, in bytes.
+const memoryLimit = 256 << 20
+
+// Run holds a network until the supervisor closes its socket. Both arguments are
+// descriptors, which it takes over.
+func Run(socket, device int) error {
+	debug.SetMemoryLimit(memoryLimit)
+	if err := unix.SetNonblock(socket, true); err != nil {
+		return fmt.Errorf("cannot use the supervisor's socket: %w", err)
+	}
+	peer := control.NewPeer(os.NewFile(uintptr(socket), "supervisor"))
+	c, err := peer.Config()
+	if err != nil {
+		return fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	n, ready, err := start(c, device, peer)
+	if err != nil {
+		peer.Fail(err)
+		return err
+	}
+	if err := peer.Ready(ready); err != nil {
+		return err
+	}
+	err = peer.Serve(func(b control.Begin) error { return n.Set(b.Policy, b.Number, b.Granted) })
+	n.Close()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func start(c control.Config, device int, sink Sink) (*Network, control.Ready, error) {
+	var ready control.Ready
+	o := Options{Sink: sink, Floor: c.Floor, Secrets: c.Secrets,
+		Upstream: &system{resolvers: c.Resolvers, hosts: c.Hosts, ipv6: c.IPv6}}
+	var err error
+	if c.Intercept {
+		if o.Authority, err = NewAuthority(); err != nil {
+			return nil, ready, err
+		}
+		ready.CA = o.Authority.PEM()
+		o.Roots = x509.NewCertPool()
+		o.Roots.AppendCertsFromPEM(bytes.Clone(c.Roots))
+	}
+	if o.Link, err = Device(device); err != nil {
+		return nil, ready, err
+	}
+	n, err := New(o)
+	if err != nil {
+		return nil, ready, err
+	}
+	if ready.Confined, err = confine(); err != nil {
+		n.Close()
+		return nil, ready, err
+	}
+	return n, ready, nil
+}
+
+// Device makes a link of a TUN device without packet information.
+func Device(fd int) (stack.LinkEndpoint, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("cannot use the device: %w", err)
+	}
+	link, err := fdbased.New(&fdbased.Options{FDs: []int{fd}, MTU: MTU, RXChecksumOffload: true, IsPacketSocket: []bool{false}, PacketDispatchMode: fdbased.Readv})
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the device: %w", err)
+	}
+	return link, nil
+}

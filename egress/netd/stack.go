@@ -1,0 +1,131 @@
+package netd
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/link/nested"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// MTU of the device, in bytes: the most that IPv4 carries in whole units of 16
+// bytes. One system call moves one packet.
+const MTU = 65520
+
+const nic = 1
+
+// Buffers of one connection, in bytes: what it has from the start, and what it
+// may grow to. A sandbox may have 1024 connections.
+const (
+	bufferStart = 256 << 10
+	bufferMost  = 1 << 20
+)
+
+// maxInFlight is how many connections may be on their way to be accepted.
+const maxInFlight = 1024
+
+// newStack makes a stack that answers for every address there is.
+func (n *Network) newStack(link stack.LinkEndpoint) error {
+	s := stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
+	})
+	n.stack = s
+	moderate := tcpip.TCPModerateReceiveBufferOption(true)
+	sack := tcpip.TCPSACKEnabled(true)
+	for _, o := range []tcpip.SettableTransportProtocolOption{
+		&tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: bufferStart, Max: bufferMost},
+		&tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: bufferStart, Max: bufferMost},
+		&moderate, &sack,
+	} {
+		if err := s.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
+			return fmt.Errorf("cannot set up the stack: %s", err)
+		}
+	}
+	s.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s, 0, maxInFlight, n.tcp).HandlePacket)
+	s.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s, n.udp).HandlePacket)
+	if err := s.CreateNIC(nic, newGate(link, n.foreign)); err != nil {
+		return fmt.Errorf("cannot set up the stack: %s", err)
+	}
+	err := errors.Join(
+		toError(s.SetPromiscuousMode(nic, true)),
+		toError(s.SetSpoofing(nic, true)),
+		toError(s.AddProtocolAddress(nic, tcpip.ProtocolAddress{
+			Protocol:          ipv4.ProtocolNumber,
+			AddressWithPrefix: tcpip.AddrFrom4(Gateway.As4()).WithPrefix(),
+		}, stack.AddressProperties{})),
+	)
+	if err != nil {
+		return fmt.Errorf("cannot set up the stack: %w", err)
+	}
+	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}})
+	return nil
+}
+
+func toError(e tcpip.Error) error {
+	if e == nil {
+		return nil
+	}
+	return errors.New(e.String())
+}
+
+// gate lets packets of the sandbox's own address to the stack: IPv4 with TCP
+// or UDP in it. Everything else is counted and goes nowhere.
+type gate struct {
+	nested.Endpoint
+	foreign func(dst netip.AddrPort, proto string)
+}
+
+func newGate(link stack.LinkEndpoint, foreign func(netip.AddrPort, string)) *gate {
+	g := &gate{foreign: foreign}
+	g.Init(link, g)
+	return g
+}
+
+// DeliverNetworkPacket is where packets from the device come in.
+func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
+	if p != ipv4.ProtocolNumber {
+		return // IPv6 that the kernel sends by itself, to nobody
+	}
+	b, ok := pkt.Data().PullUp(header.IPv4MinimumSize)
+	if !ok {
+		return
+	}
+	h := header.IPv4(b)
+	if h.SourceAddress() != tcpip.AddrFrom4(Inside.As4()) {
+		return
+	}
+	switch proto := h.TransportProtocol(); proto {
+	case header.TCPProtocolNumber, header.UDPProtocolNumber:
+		g.Endpoint.DeliverNetworkPacket(p, pkt)
+	default:
+		name := "ip-" + fmt.Sprint(uint8(proto))
+		if proto == header.ICMPv4ProtocolNumber {
+			name = "icmp"
+		}
+		g.foreign(netip.AddrPortFrom(netip.AddrFrom4(h.DestinationAddress().As4()), 0), name)
+	}
+}
+
+// foreign notes a packet that is neither TCP nor UDP.
+func (n *Network) foreign(dst netip.AddrPort, proto string) {
+	d, gen := n.judge.Decide(egress.Flow{Host: n.names.host(dst.Addr()), Transport: egress.OverOther})
+	if d.Class == egress.ClassMulticast {
+		return // the kernel announces itself
+	}
+	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Name: string(n.names.host(dst.Addr()).Name), Reason: d.Reason, Class: d.Class})
+}
+
+func addrPort(a tcpip.Address, port uint16) netip.AddrPort {
+	ip, _ := netip.AddrFromSlice(a.AsSlice())
+	return netip.AddrPortFrom(ip, port)
+}

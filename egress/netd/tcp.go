@@ -1,0 +1,227 @@
+package netd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// Ports of the gateway.
+const (
+	dnsPort   = 53
+	proxyPort = 3128
+)
+
+// inside is the program's side of a connection.
+type inside struct {
+	*gonet.TCPConn
+	ep tcpip.Endpoint
+}
+
+// Abort resets the connection.
+func (c *inside) Abort() { c.ep.Abort() }
+
+// tcp takes a connection of the program's. It runs in a goroutine of its own.
+func (n *Network) tcp(r *tcp.ForwarderRequest) {
+	n.work.Add(1)
+	defer n.work.Done()
+	id := r.ID()
+	dst := addrPort(id.LocalAddress, id.LocalPort)
+	switch {
+	case dst.Port() == dnsPort:
+		n.accepted(r, func(c *inside) { n.dnsOverTCP(c, dst) })
+		return
+	case dst.Addr() == Gateway && dst.Port() == proxyPort:
+		n.accepted(r, func(c *inside) { n.proxy(c) })
+		return
+	}
+	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverTCP})
+	defer fl.done()
+	if !fl.d.Allowed() {
+		fl.refused()
+		r.Complete(true)
+		return
+	}
+	if peeks(fl.d.Protocol) {
+		n.accepted(r, func(c *inside) { fl.serve(c) })
+		return
+	}
+	// who is called may speak first, and its refusal is to be seen: dial first
+	up, err := fl.connect(n.ctx, "tcp")
+	if err != nil {
+		fl.refused()
+		r.Complete(true)
+		return
+	}
+	defer up.Close()
+	n.accepted(r, func(c *inside) {
+		fl.onCut(c.Abort)
+		fl.splice(c, nil, up)
+	})
+}
+
+// accepted completes the handshake and serves.
+func (n *Network) accepted(r *tcp.ForwarderRequest, serve func(*inside)) {
+	var wq waiter.Queue
+	ep, err := r.CreateEndpoint(&wq)
+	if err != nil {
+		r.Complete(true)
+		return
+	}
+	r.Complete(false)
+	ep.SocketOptions().SetKeepAlive(true)
+	ep.SocketOptions().SetDelayOption(false)
+	c := &inside{gonet.NewTCPConn(&wq, ep), ep}
+	stop := context.AfterFunc(n.ctx, c.Abort)
+	defer stop()
+	defer c.Close()
+	serve(c)
+}
+
+// peeks tells whether the first bytes of a protocol are read before dialling.
+func peeks(p egress.Protocol) bool {
+	return p == egress.HTTPS || p == egress.HTTP || p == egress.TLSOnly
+}
+
+// serve carries an accepted connection of a protocol that says what it is for.
+func (fl *flow) serve(c conn) {
+	fl.onCut(c.Abort)
+	head, seen := peek(c, fl.network.times.Hello)
+	fl.f.Peek = &seen
+	if !fl.refine() {
+		fl.refused()
+		if seen.Kind == egress.SeenTLS {
+			_, _ = c.Write(alert)
+			return
+		}
+		c.Abort()
+		return
+	}
+	switch {
+	case fl.d.Protocol == egress.HTTP:
+		fl.serveHTTP(replayed(c, head), plain)
+	case fl.d.TLS == egress.Intercept:
+		fl.intercept(replayed(c, head))
+	default:
+		up, err := fl.connect(fl.network.ctx, "tcp")
+		if err != nil {
+			fl.refused()
+			_, _ = c.Write(alert)
+			return
+		}
+		defer up.Close()
+		fl.splice(c, head, up)
+	}
+}
+
+// alert is a fatal TLS alert: access denied (RFC 8446, 6.2).
+var alert = []byte{21, 3, 3, 0, 2, 2, 49}
+
+// conn is a connection of the program's.
+type conn interface {
+	net.Conn
+	Abort()
+	CloseWrite() error
+}
+
+// replay is a connection whose first bytes have been read.
+type replay struct {
+	conn
+	head *bytes.Reader
+}
+
+func replayed(c conn, head []byte) conn { return &replay{c, bytes.NewReader(head)} }
+
+func (r *replay) Read(b []byte) (int, error) {
+	if r.head.Len() > 0 {
+		return r.head.Read(b)
+	}
+	return r.conn.Read(b)
+}
+
+// bufferPool holds the buffers of splice.
+var bufferPool = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// splice carries bytes both ways until both sides have ended, one was cut, or
+// nothing came for too long. Each direction ends by itself.
+func (fl *flow) splice(c conn, head []byte, up net.Conn) {
+	if len(head) > 0 {
+		if _, err := up.Write(head); err != nil {
+			c.Abort()
+			return
+		}
+	}
+	fl.last.Store(time.Now().UnixNano())
+	watch := make(chan struct{})
+	go fl.watchIdle(watch)
+	defer close(watch)
+	var both sync.WaitGroup
+	both.Go(func() {
+		if carry(up, c) != nil {
+			c.Abort()
+			abort(up)
+			return
+		}
+		if w, ok := up.(interface{ CloseWrite() error }); ok {
+			_ = w.CloseWrite()
+		}
+	})
+	if carry(c, up) != nil {
+		c.Abort()
+		abort(up)
+	} else {
+		_ = c.CloseWrite()
+	}
+	both.Wait()
+}
+
+// watchIdle cuts a flow that is silent for too long.
+func (fl *flow) watchIdle(done <-chan struct{}) {
+	wait := fl.network.times.Idle
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+		}
+		silent := time.Since(time.Unix(0, fl.last.Load()))
+		if silent >= wait {
+			fl.cut(egress.ReasonIdle)
+			return
+		}
+		t.Reset(wait - silent)
+	}
+}
+
+// carry copies one direction. It goes around io.Copy: the ways that takes would
+// leave the counting out.
+func carry(to io.Writer, from io.Reader) error {
+	b := bufferPool.Get().(*[]byte)
+	defer bufferPool.Put(b)
+	for {
+		n, err := from.Read(*b)
+		if n > 0 {
+			if _, werr := to.Write((*b)[:n]); werr != nil {
+				return werr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
