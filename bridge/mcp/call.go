@@ -59,7 +59,7 @@ func (s *Server) call(ctx context.Context, name string, hasOutput bool, c bridge
 	}
 	result, err := now.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: c.Args})
 	if err != nil {
-		return bridge.Reply{}, now.failure(ctx, err)
+		return bridge.Reply{}, now.failure(ctx, s.config.hide(err))
 	}
 	return reply(ctx, result, hasOutput, c.Files)
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,6 +26,25 @@ func (c Config) httpTransport() (sdk.Transport, func()) {
 	return &sdk.StreamableClientTransport{
 		Endpoint: c.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: 2 * maxMessage,
 	}, base.CloseIdleConnections
+}
+
+// hidden is an error without the URL, whose path or query may be a secret.
+type hidden struct {
+	error
+	text string
+}
+
+func (h hidden) Error() string { return h.text }
+func (h hidden) Unwrap() error { return h.error }
+
+// hide takes the URL out of an error's text.
+func (c Config) hide(err error) error {
+	u, parseErr := url.Parse(c.URL)
+	if c.URL == "" || parseErr != nil {
+		return err
+	}
+	shown := u.Scheme + "://" + u.Host + "/…"
+	return hidden{err, strings.NewReplacer(u.String(), shown, c.URL, shown).Replace(err.Error())}
 }
 
 type roundTripper struct {

@@ -82,7 +82,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.now = now
 	list, err := list(ctx, now)
 	if err != nil {
-		return errors.Join(err, now.reason())
+		return errors.Join(s.config.hide(err), now.reason())
 	}
 	s.tools, s.prints, err = s.admit(list)
 	return err
@@ -157,7 +157,7 @@ func (s *Server) again(ctx context.Context) (*session, error) {
 	tools, err := list(ctx, now)
 	if err != nil {
 		now.end()
-		return nil, err
+		return nil, s.config.hide(err)
 	}
 	seen := map[string]string{}
 	for _, t := range tools {
@@ -196,7 +196,7 @@ func (c Config) connectAs(ctx context.Context, version string) (*session, error)
 	if err != nil {
 		close(s.gone)
 		s.end()
-		return nil, errors.Join(fmt.Errorf("cannot connect: %w", err), s.reason())
+		return nil, errors.Join(fmt.Errorf("cannot connect: %w", c.hide(err)), s.reason())
 	}
 	go func() {
 		defer close(s.gone)
