@@ -2,20 +2,22 @@ package toolfile
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/isolate-run/isolate/policy"
 )
 
 // checkWhole says what is wrong with settings taken together.
 func (d *decoder) checkWhole() {
-	for name, t := range d.tools {
-		if t.Command == "" {
+	for _, name := range slices.Sorted(maps.Keys(d.tools)) {
+		if d.tools[name].Command == "" {
 			d.wrong("tool."+name, "it has no command", `write command = "./`+name+`"`, "tool", name)
 		}
 	}
-	for name, s := range d.servers {
-		d.checkServer("mcp."+name, name, s)
+	for _, name := range slices.Sorted(maps.Keys(d.servers)) {
+		d.checkServer("mcp."+name, name, d.servers[name])
 	}
 	d.checkApprove()
 	d.checkNames()
@@ -42,21 +44,39 @@ func (d *decoder) checkServer(field, name string, s *Server) {
 	if ways != 1 {
 		d.wrong(field, fmt.Sprintf("it has %d of command, socket and url", ways), "give it one of them", "mcp", name)
 	}
-	for key, set := range map[string]bool{"args": s.Args != nil, "dir": s.Dir != "", "env": s.Env != nil} {
-		if set && s.Command == "" && ways == 1 {
-			d.wrong(field, key+" is for a command", "remove it", "mcp", name, key)
+	for _, k := range ofCommand(s.Args, s.Dir, s.Env) {
+		if s.Command == "" && ways == 1 {
+			d.wrong(field, k+" is for a command", "remove it", "mcp", name, k)
 		}
 	}
 	if s.Headers != nil && s.URL == "" && ways == 1 {
 		d.wrong(field, "headers are for a url", "remove them", "mcp", name, "headers")
 	}
-	for key, list := range map[string][]string{"allow": s.Allow, "deny": s.Deny} {
-		for _, pattern := range list {
-			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-				d.wrong(field, fmt.Sprintf("%s has the pattern %s, which is none", key, quote(pattern)), `write one such as "read_*"`, "mcp", name, key)
-			}
+	d.checkPatterns(field, name, "allow", s.Allow)
+	d.checkPatterns(field, name, "deny", s.Deny)
+}
+
+func (d *decoder) checkPatterns(field, name, key string, patterns []string) {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			d.wrong(field, fmt.Sprintf("%s has the pattern %s, which is none", key, quote(p)), `write one such as "read_*"`, "mcp", name, key)
 		}
 	}
+}
+
+// ofCommand are those of the settings of a command that are set.
+func ofCommand(args []string, dir string, env map[string]string) []string {
+	var keys []string
+	if args != nil {
+		keys = append(keys, "args")
+	}
+	if dir != "" {
+		keys = append(keys, "dir")
+	}
+	if env != nil {
+		keys = append(keys, "env")
+	}
+	return keys
 }
 
 func (d *decoder) checkApprove() {
@@ -75,9 +95,9 @@ func (d *decoder) checkApprove() {
 			d.wrong("approve", fmt.Sprintf("%s is set, and ask is %q", key, a.Ask), "remove one of them", "approve", key)
 		}
 	}
-	for key, set := range map[string]bool{"args": a.Args != nil, "dir": a.Dir != "", "env": a.Env != nil} {
-		if set && a.Ask != AskCommand {
-			d.wrong("approve", fmt.Sprintf("%s is set, and ask is %q", key, a.Ask), "remove one of them", "approve", key)
+	for _, k := range ofCommand(a.Args, a.Dir, a.Env) {
+		if a.Ask != AskCommand {
+			d.wrong("approve", fmt.Sprintf("%s is set, and ask is %q", k, a.Ask), "remove one of them", "approve", k)
 		}
 	}
 	if err := checkReferences("secret", a.Secret); a.Secret != "" && err != nil {
@@ -88,8 +108,8 @@ func (d *decoder) checkApprove() {
 // checkNames refuses a tool with the name that a server's tools begin with:
 // "files.read" may be one of the server files.
 func (d *decoder) checkNames() {
-	for name := range d.tools {
-		for server := range d.servers {
+	for _, name := range slices.Sorted(maps.Keys(d.tools)) {
+		for _, server := range slices.Sorted(maps.Keys(d.servers)) {
 			if len(name) > len(server) && name[:len(server)+1] == server+"." {
 				d.wrong("tool."+name, fmt.Sprintf("names that begin with %q are those of [mcp.%s]", server+".", server), "rename one of them", "tool", name)
 			}
