@@ -227,6 +227,32 @@ func TestNobodyEndsTheProcess(t *testing.T) {
 	}
 }
 
+// Every package is initialized twice for a cold start, ours and libcontainer's:
+// what takes time is made when it is first used (docs/adr/0006-cold-start.md).
+func TestNobodyCompilesAtStart(t *testing.T) {
+	for _, s := range sources(t, 0) {
+		if isTest(s.name) {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "init" && f.Recv == nil {
+				t.Errorf("%s: an init function", s.set.Position(d.Pos()))
+			}
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR {
+				continue
+			}
+			ast.Inspect(g, func(n ast.Node) bool {
+				if x, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(x.Sel.Name, "MustCompile") {
+					t.Errorf("%s: a regular expression is compiled at start; use sync.OnceValue", s.set.Position(n.Pos()))
+				}
+				_, lazy := n.(*ast.FuncLit)
+				return !lazy
+			})
+		}
+	}
+}
+
 func TestNoBareBools(t *testing.T) {
 	for _, s := range sources(t, 0) {
 		if isTest(s.name) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // kind is what a frame holds.
@@ -100,12 +101,12 @@ func (f *frameReader) next() (frame, error) {
 	return out, nil
 }
 
-var insideHeader = regexp.MustCompile(`\n[rc] [0-9a-f]{8} [0-9a-f]{8} `)
+var insideHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n[rc] [0-9a-f]{8} [0-9a-f]{8} `) })
 
 // cut judges what is left at the end of the file. If there is a frame in it,
 // it was not the end that went but a length that was changed.
 func (f *frameReader) cut(rest []byte) error {
-	if insideHeader.Match(rest) || rest[0] != byte(kindRecord) && rest[0] != byte(kindCheckpoint) {
+	if insideHeader().Match(rest) || rest[0] != byte(kindRecord) && rest[0] != byte(kindCheckpoint) {
 		return fmt.Errorf("%w at byte %d", errDamaged, f.at)
 	}
 	return fmt.Errorf("%w at byte %d", errTorn, f.at)

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -13,33 +14,37 @@ import (
 // somebody builds or tests.
 
 // byName are files that act wherever they are. Keys are folded names.
-var byName = flatten(map[string]string{
-	"shell start-up file": ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv " +
-		".zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc",
-	"directory environment, run on entering": ".envrc mise.toml .mise.toml .autoenv .autoenv.zsh",
-	"git configuration":                      ".gitconfig .gitmodules .git-credentials .lfsconfig",
-	"git hook manager":                       ".pre-commit-config.yaml lefthook.yml .lefthook.yml lefthook.yaml .huskyrc",
-	"editor start-up file": ".vimrc .exrc .nvimrc .nvim.lua .gvimrc .emacs .dir-locals.el .dir-locals-2.el " +
-		".devcontainer.json",
-	"debugger or interpreter start-up file": ".gdbinit .lldbinit .pdbrc .irbrc .pryrc .rprofile .pythonrc .pythonrc.py",
-	"package manager configuration":         ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc .condarc .bazelrc",
-	"continuous integration": ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml .drone.yml .woodpecker.yml " +
-		"bitbucket-pipelines.yml .cirrus.yml appveyor.yml",
-	"agent instructions or configuration": "claude.md claude.local.md agents.md agents.override.md agent.md gemini.md " +
-		".cursorrules .clinerules .windsurfrules .roorules .goosehints .mcp.json mcp.json .aider.conf.yml " +
-		"copilot-instructions.md opencode.json .claude.json",
-	"desktop start-up file": "autorun.inf desktop.ini",
+var byName = sync.OnceValue(func() map[string]string {
+	return flatten(map[string]string{
+		"shell start-up file": ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv " +
+			".zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc",
+		"directory environment, run on entering": ".envrc mise.toml .mise.toml .autoenv .autoenv.zsh",
+		"git configuration":                      ".gitconfig .gitmodules .git-credentials .lfsconfig",
+		"git hook manager":                       ".pre-commit-config.yaml lefthook.yml .lefthook.yml lefthook.yaml .huskyrc",
+		"editor start-up file": ".vimrc .exrc .nvimrc .nvim.lua .gvimrc .emacs .dir-locals.el .dir-locals-2.el " +
+			".devcontainer.json",
+		"debugger or interpreter start-up file": ".gdbinit .lldbinit .pdbrc .irbrc .pryrc .rprofile .pythonrc .pythonrc.py",
+		"package manager configuration":         ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc .condarc .bazelrc",
+		"continuous integration": ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml .drone.yml .woodpecker.yml " +
+			"bitbucket-pipelines.yml .cirrus.yml appveyor.yml",
+		"agent instructions or configuration": "claude.md claude.local.md agents.md agents.override.md agent.md gemini.md " +
+			".cursorrules .clinerules .windsurfrules .roorules .goosehints .mcp.json mcp.json .aider.conf.yml " +
+			"copilot-instructions.md opencode.json .claude.json",
+		"desktop start-up file": "autorun.inf desktop.ini",
+	})
 })
 
 // byDirectory are directories whose files act, wherever they are.
-var byDirectory = flatten(map[string]string{
-	"editor configuration":   ".vscode .idea .zed .fleet .devcontainer .nvim .vim .emacs.d",
-	"git hook manager":       ".husky",
-	"continuous integration": ".circleci .buildkite .woodpecker .gitea .forgejo",
-	"agent instructions or configuration": ".claude .cursor .codex .gemini .windsurf .continue .roo .clinerules .aider " +
-		".amazonq .kiro .junie .opencode .agents .goose",
-	"build tool configuration": ".cargo .mvn",
-	"keys and login":           ".ssh .gnupg",
+var byDirectory = sync.OnceValue(func() map[string]string {
+	return flatten(map[string]string{
+		"editor configuration":   ".vscode .idea .zed .fleet .devcontainer .nvim .vim .emacs.d",
+		"git hook manager":       ".husky",
+		"continuous integration": ".circleci .buildkite .woodpecker .gitea .forgejo",
+		"agent instructions or configuration": ".claude .cursor .codex .gemini .windsurf .continue .roo .clinerules .aider " +
+			".amazonq .kiro .junie .opencode .agents .goose",
+		"build tool configuration": ".cargo .mvn",
+		"keys and login":           ".ssh .gnupg",
+	})
 })
 
 // byPair are two directories, one in the other, whose files act.
@@ -91,11 +96,11 @@ func hostTool(folded []string, inGit bool) string {
 			return why
 		}
 	}
-	if why := byName[name]; why != "" {
+	if why := byName()[name]; why != "" {
 		return why
 	}
 	for i, d := range dirs {
-		if why := byDirectory[d]; why != "" {
+		if why := byDirectory()[d]; why != "" {
 			return why
 		}
 		if i > 0 && byPair[dirs[i-1]+"/"+d] != "" {

@@ -133,7 +133,7 @@ func TestFold(t *testing.T) {
 
 // The keys of the tables are looked up in folded form.
 func TestTablesAreFolded(t *testing.T) {
-	for _, table := range []map[string]string{byName, byDirectory, gitFiles, byEnding} {
+	for _, table := range []map[string]string{byName(), byDirectory(), gitFiles, byEnding} {
 		for name, why := range table {
 			if fold(name) != name || why == "" {
 				t.Errorf("%q: %q never matches", name, why)

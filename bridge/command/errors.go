@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/internal/plaintext"
@@ -89,7 +90,7 @@ type said struct {
 const maxSaid = 4 << 10
 
 // codeForm is what a command may use as a code of its own.
-var codeForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var codeForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`) })
 
 // deliberate reads {"error": {…}}. Anything else on the standard output of a
 // command that failed means nothing.
@@ -105,7 +106,7 @@ func deliberate(out []byte) (said, bool) {
 		return said{}, false
 	}
 	s := *body.Error
-	if !codeForm.MatchString(s.Code) {
+	if !codeForm().MatchString(s.Code) {
 		s.Code = ""
 	}
 	s.Message = plaintext.Clean(s.Message, maxSaid)

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/isolate-run/isolate/bridge"
@@ -111,11 +112,11 @@ func ParseFlag(text string) (Config, error) {
 	return c, nil
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })
 
 // CheckName says whether a server may have that name.
 func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
+	if !nameForm().MatchString(name) {
 		return fmt.Errorf("cannot use server name %q: it is not 1 to 32 letters, digits, _ and - with a letter first", name)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // identifier makes a name that every generated module can use: letters and
@@ -14,7 +15,7 @@ import (
 func identifier(name string) string {
 	id := clean(name)
 	// what begins and ends with two is the language's
-	if len(id) > 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") || reserved[id] {
+	if len(id) > 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__") || reserved()[id] {
 		id += "_"
 	}
 	return id
@@ -24,7 +25,7 @@ func identifier(name string) string {
 // parameters; what the function's own text uses may not.
 func parameter(name string) string {
 	id := clean(name)
-	if keywords[id] || id == "_call" || id == "_acall" || id == "_optional" {
+	if keywords()[id] || id == "_call" || id == "_acall" || id == "_optional" {
 		id += "_"
 	}
 	return id
@@ -117,13 +118,13 @@ func words(lists ...string) map[string]bool {
 }
 
 // keywords are Python's, and names it does not let anybody assign.
-var keywords = words(pythonKeywords)
+var keywords = sync.OnceValue(func() map[string]bool { return words(pythonKeywords) })
 
 const pythonKeywords = `False None True and as assert async await break class continue def del elif else except
 	finally for from global if import in is lambda nonlocal not or pass raise return try while with yield __debug__`
 
 // reserved are the names that no tool can have in a program.
-var reserved = words(pythonKeywords, pythonBuiltins, scriptWords, ownNames)
+var reserved = sync.OnceValue(func() map[string]bool { return words(pythonKeywords, pythonBuiltins, scriptWords, ownNames) })
 
 const pythonBuiltins = `abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod
 	compile complex copyright credits delattr dict dir divmod enumerate eval exec exit filter float format frozenset

@@ -51,7 +51,7 @@ print(*[n for n in dir(builtins) + keyword.kwlist if not n.startswith("__")])`
 		t.Errorf("%s is not the same letter in Python", l)
 	}
 	for _, name := range strings.Fields(lines[len(lines)-1]) {
-		if !reserved[name] {
+		if !reserved()[name] {
 			t.Errorf("Python's %s is not reserved", name)
 		}
 	}

@@ -165,7 +165,7 @@ func (m *model) pythonTypes() *page {
 // otherwise a base of it made from a dict.
 func (p *page) typedDict(name, about, base, total string, fields []field, types *pythonTypes) {
 	named := func(f field) bool {
-		return clean(f.name) == f.name && !keywords[f.name] && !strings.HasPrefix(f.name, "__")
+		return clean(f.name) == f.name && !keywords()[f.name] && !strings.HasPrefix(f.name, "__")
 	}
 	var odd, even []field
 	for _, f := range fields {
