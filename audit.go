@@ -65,6 +65,18 @@ func (r *Runtime) record(pl plan.Plan, c Cmd) *record {
 	return openRecord(l, runStart(pl), programStart(l, c))
 }
 
+// checkAudit refuses a log of its own to a run of a Runtime that has one: who
+// runs programs must not choose what the Runtime's log leaves out.
+func (r *Runtime) checkAudit(c Cmd) error {
+	if c.Audit == nil || r.options.Audit == nil || c.Audit == r.options.Audit {
+		return nil
+	}
+	return &plan.Refusal{Problems: []plan.Problem{{
+		What: "cannot record the run in a log of its own", Rule: "all runs here are recorded in one log",
+		Remedy: "leave --audit out, or add --no-server",
+	}}}
+}
+
 // recordKept begins the log of a kept sandbox.
 func (r *Runtime) recordKept(pl plan.Plan) *record {
 	if r.options.Audit == nil {

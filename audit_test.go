@@ -2,6 +2,7 @@ package isolate_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/internal/testenv"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // audited is a Runtime with a log.
@@ -121,6 +123,23 @@ func TestAuditOfARun(t *testing.T) {
 		t.Errorf("the log tells secrets: %v", err)
 	}
 	a.verify(t, audit.StateEnded)
+}
+
+// Who runs a program cannot keep it out of the Runtime's log.
+func TestOneLogOnly(t *testing.T) {
+	a := openAudited(t)
+	other, err := audit.Open(filepath.Join(t.TempDir(), "other"), audit.Options{Key: a.key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	var refusal *plan.Refusal
+	if _, err := a.Run(t.Context(), isolate.Policy{}, isolate.Cmd{Args: []string{"true"}, Audit: other}); !errors.As(err, &refusal) {
+		t.Errorf("a run with a log of its own gives %v", err)
+	}
+	if res, err := a.Run(t.Context(), isolate.Policy{}, isolate.Cmd{Args: []string{"true"}, Audit: a.log}); err != nil || res.Audit == nil {
+		t.Errorf("%+v, %v", res, err)
+	}
 }
 
 // cases.md B 79: without a log nothing runs.

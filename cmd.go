@@ -54,7 +54,7 @@ type Cmd struct {
 	// Sandbox see SandboxWithTools). Nil means nothing.
 	Tools *Tools
 
-	// Audit is the log that records this run, in place of the Runtime's (Run
+	// Audit is the log that records this run, for a Runtime that has none (Run
 	// only). Nil means Options.Audit.
 	Audit *audit.Log
 

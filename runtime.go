@@ -158,7 +158,7 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	if err != nil {
 		return Result{Reason: ReasonSandboxError}, err
 	}
-	if err := checkCmd(c, pl); err != nil {
+	if err := errors.Join(checkCmd(c, pl), r.checkAudit(c)); err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	if err := r.enter(); err != nil {

@@ -2,11 +2,11 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"regexp"
 	"strconv"
 	"sync"
 )
@@ -25,10 +25,13 @@ const (
 	maxFrame = 256 << 10
 )
 
-var crcTable = crc32.MakeTable(crc32.Castagnoli)
+// crcTable is made at first use: a process that only builds a cell does not
+// pay for it.
+var crcTable = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 func checksum(k kind, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte{byte(k)}, crcTable), crcTable, payload)
+	t := crcTable()
+	return crc32.Update(crc32.Checksum([]byte{byte(k)}, t), t, payload)
 }
 
 func appendFrame(dst []byte, k kind, payload []byte) []byte {
@@ -101,15 +104,27 @@ func (f *frameReader) next() (frame, error) {
 	return out, nil
 }
 
-var insideHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n[rc] [0-9a-f]{8} [0-9a-f]{8} `) })
-
 // cut judges what is left at the end of the file. If there is a frame in it,
 // it was not the end that went but a length that was changed.
 func (f *frameReader) cut(rest []byte) error {
-	if insideHeader().Match(rest) || rest[0] != byte(kindRecord) && rest[0] != byte(kindCheckpoint) {
+	if holdsFrame(rest) || rest[0] != byte(kindRecord) && rest[0] != byte(kindCheckpoint) {
 		return fmt.Errorf("%w at byte %d", errDamaged, f.at)
 	}
 	return fmt.Errorf("%w at byte %d", errTorn, f.at)
+}
+
+// holdsFrame tells whether a line within b begins like a frame.
+func holdsFrame(b []byte) bool {
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			return false
+		}
+		b = b[i+1:]
+		if _, _, _, ok := parseHeader(b); ok {
+			return true
+		}
+	}
 }
 
 func parseHeader(b []byte) (k kind, length int, crc uint32, ok bool) {

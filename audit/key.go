@@ -111,6 +111,9 @@ func LoadKey(dir string) (*Key, error) {
 	return readKey(filepath.Join(dir, keyFile))
 }
 
+// ReadKey is LoadKey, but where there is no key it fails with fs.ErrNotExist.
+func ReadKey(dir string) (*Key, error) { return readKey(filepath.Join(dir, keyFile)) }
+
 // createKey writes a key file that is complete as soon as it is there.
 func createKey(dir string) error {
 	random := make([]byte, 4+ed25519.SeedSize+saltBytes)

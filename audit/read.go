@@ -91,3 +91,22 @@ func Records(dir, run string, see func(Record) error) error {
 		}
 	}
 }
+
+// LastCheckpoint gives the last signed checkpoint of a run, or of the host log
+// if run is empty. It does not verify it.
+func LastCheckpoint(dir, run string) ([]byte, error) {
+	f, err := openLog(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	last, err := lastCheckpoint(f, st.Size(), ParseCheckpoint)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	return last.note, nil
+}

@@ -120,6 +120,21 @@ func (v *verification) list() ([]string, error) {
 	return Runs(v.dir)
 }
 
+// OpenRuns lists the runs whose logs are not put away yet, oldest first.
+func OpenRuns(dir string) ([]string, error) {
+	list, err := os.ReadDir(filepath.Join(dir, openDir))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	var ids []string
+	for _, e := range list {
+		if id, isLog := strings.CutSuffix(e.Name(), logSuffix); isLog && validID(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil // ReadDir sorts
+}
+
 // findLive finds the runs that somebody is writing.
 func (v *verification) findLive(ids []string) error {
 	for _, id := range ids {

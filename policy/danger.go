@@ -68,7 +68,7 @@ var homeSecrets = []string{
 	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
 	".config/gcloud", ".config/gh", ".config/git", ".config/containers", ".config/op", ".config/rclone",
 	".config/google-chrome", ".config/chromium", ".mozilla",
-	".local/share/keyrings", ".local/share/containers",
+	".local/share/keyrings", ".local/share/containers", ".local/state/isolate",
 	".bash_history", ".zsh_history", ".claude", ".codex",
 }
 

@@ -93,7 +93,7 @@ func programFlags() []flagSpec {
 // sandboxFlags are the flags that exec and shell share, in the order of the
 // help text.
 func sandboxFlags() []flagSpec {
-	return []flagSpec{
+	return append([]flagSpec{
 		{name: "in", kind: "PATH[:NAME]"},
 		{name: "out", kind: kindDir},
 		{name: "ro", kind: "PATH[:PATH]"},
@@ -119,7 +119,7 @@ func sandboxFlags() []flagSpec {
 		{name: "meta", kind: "FILE|N"},
 		{name: "no-server", kind: kindSwitch, alone: "true"},
 		{name: "explain", alone: explainText, offers: []string{explainText, explainJSON}},
-	}
+	}, auditFlags()...)
 }
 
 // flags are the values given, by name.

@@ -18,8 +18,10 @@ func (a *app) helpCommand() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		topic := cmd.Root()
-		if len(args) > 0 {
-			topic = child(topic, args[0])
+		for _, name := range args {
+			if topic != nil {
+				topic = child(topic, name)
+			}
 		}
 		if topic == nil || len(a.mistakes) > 0 {
 			a.code = a.refuse(a.lost(cmd.Root(), args)...)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -145,7 +146,8 @@ values. To load it:
 // flagHelp is the help of the flags of exec and shell. pflag takes a word in
 // back quotes for the name of the value, so there are none.
 func flagHelp() map[string]string {
-	return map[string]string{
+	help := auditFlagHelp()
+	maps.Copy(help, map[string]string{
 		"in":            "copy a host file, or what is in a host directory, into /workspace, or to NAME there (repeatable)",
 		"out":           "copy /workspace to this new or empty host directory at the end",
 		"ro":            "show a host path read-only, at the second path if given (repeatable)",
@@ -194,7 +196,8 @@ func flagHelp() map[string]string {
 		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",
 		"repair-prompt": "if the program fails, print the end of its standard error for the model that wrote it",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",
-	}
+	})
+	return help
 }
 
 func timeHelp(byDefault time.Duration) string {

@@ -21,6 +21,7 @@ type request struct {
 	// stdin connects the program to our standard input, tty to the terminal.
 	stdin, tty bool
 	meta       metaTarget
+	audit      auditRequest
 	// file is set for the run command.
 	file *programFile
 	// tools are what the program may call.
@@ -55,6 +56,7 @@ func (r *reader) readAll(program []string) {
 	r.readProgram(program)
 	r.readStreams()
 	r.readFiles()
+	r.request.audit = r.readAudit()
 	r.contradictions()
 	r.validate()
 }
@@ -337,7 +339,7 @@ func (r *reader) contradictions() {
 	if r.request.explain == "" {
 		return
 	}
-	if files := r.flags.given("out", "meta"); files != "" {
+	if files := r.flags.given("out", "meta", "audit"); files != "" {
 		r.add(explainAndFiles(files))
 		r.request.meta = metaTarget{} // that it writes is what is refused
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/plan"
@@ -133,7 +134,12 @@ func (a *app) attend(i *interrupts, r request) outcome {
 		r.cmd.Terminal = s.terminal(a.stdin)
 	}
 	done := make(chan outcome, 1)
-	a.behind.Go(func() { done <- a.once(i, r) })
+	a.behind.Go(func() {
+		done <- r.audit.recorded(func(l *audit.Log) outcome {
+			r.cmd.Audit = l
+			return a.once(i, r)
+		})
+	})
 	select {
 	case o := <-done:
 		return o

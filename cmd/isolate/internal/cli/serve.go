@@ -30,11 +30,12 @@ type serveSettings struct {
 	metrics string
 	drain   time.Duration
 	options isolate.Options
+	audit   auditRequest
 }
 
 // serveFlags are the flags of serve, in the order of the help text.
 func serveFlags() []flagSpec {
-	return []flagSpec{
+	return append([]flagSpec{
 		{name: "socket", kind: kindFile},
 		{name: "max-sandboxes", kind: kindCount},
 		{name: "max-waiting", kind: kindCount},
@@ -43,7 +44,7 @@ func serveFlags() []flagSpec {
 		{name: "idle", kind: kindDuration},
 		{name: "drain", kind: kindDuration},
 		{name: "metrics", kind: "ADDRESS"},
-	}
+	}, auditFlags()...)
 }
 
 // serveCommand keeps sandboxes ready for this user's other commands.
@@ -75,6 +76,7 @@ func (a *app) readServe(f flags) (serveSettings, []plan.Problem) {
 	read(r, "idle", &s.options.CellIdle, policy.ParseDuration)
 	read(r, "drain", &s.drain, policy.ParseDuration)
 	read(r, "metrics", &s.metrics, notEmpty)
+	s.audit = r.readAudit()
 	return s, r.problems
 }
 
@@ -83,6 +85,12 @@ func (a *app) readServe(f flags) (serveSettings, []plan.Problem) {
 func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	i := watchSignals(ctx, a.source())
 	defer i.stop()
+	if s.options.Audit, err = s.audit.openLog(); err != nil {
+		return err
+	}
+	if s.options.Audit != nil {
+		defer func() { err = errors.Join(err, s.options.Audit.Close()) }()
+	}
 	rt, err := isolate.Open(i.ctx, s.options)
 	if err != nil {
 		return err
