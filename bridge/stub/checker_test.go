@@ -99,11 +99,11 @@ func load(t testing.TB, tools []bridge.Tool) []File {
 		job.Files[f.Path] = string(f.Content)
 	}
 	for _, tl := range m.tools {
-		e := expected{ID: tl.id, Name: strings.ToValidUTF8(tl.Name, "\uFFFD"), About: tl.Description, Params: tl.params,
+		e := expected{ID: tl.id, Name: string([]rune(tl.Name)), About: tl.Description, Params: tl.params,
 			Doc: strings.TrimSpace(tl.help(&pythonTypes{names: map[string]bool{}}))}
 		for i, f := range tl.fields {
 			if tl.params[i] != "" {
-				e.Fields = append(e.Fields, f.name)
+				e.Fields = append(e.Fields, string([]rune(f.name)))
 			}
 		}
 		job.Tools = append(job.Tools, e)
