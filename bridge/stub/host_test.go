@@ -154,7 +154,7 @@ func (h *host) output(t testing.TB, name string, args ...string) string {
 
 func (h *host) run(t testing.TB, name string, args ...string) (string, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = h.env()

@@ -97,13 +97,20 @@ func jsdoc(indent, text string) string {
 	if text == "" {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString(indent + "/**\n")
-	for _, l := range lines(text) {
+	all := lines(text)
+	for i, l := range all {
 		l = strings.ReplaceAll(l, "*/", `*\/`)
 		if strings.HasPrefix(strings.TrimSpace(l), "@") {
 			l = `\` + strings.TrimSpace(l)
 		}
+		all[i] = l
+	}
+	if len(all) == 1 {
+		return indent + "/** " + all[0] + " */\n"
+	}
+	var b strings.Builder
+	b.WriteString(indent + "/**\n")
+	for _, l := range all {
 		b.WriteString(strings.TrimRight(indent+" * "+l, " ") + "\n")
 	}
 	b.WriteString(indent + " */\n")

@@ -141,9 +141,12 @@ func TestWaitsEnd(t *testing.T) {
 	testenv.Require(t, testenv.Python3)
 	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit, Parallel: 10}, slow(t))
 	got := h.output(t, python, "-c", `
-import asyncio, os, signal, threading, time
+import asyncio, faulthandler, os, signal, threading
+faulthandler.dump_traceback_later(20, exit=True)
 from isolate_tools import *
 import isolate_tools._bridge as b
+
+slow(ms=0, n=0)
 
 # a signal handler that calls while its thread waits
 seen = []
@@ -158,9 +161,9 @@ signal.signal(signal.SIGALRM, stop)
 got = []
 def other(): got.append(slow(ms=400, n=3))
 thread = threading.Thread(target=other)
-signal.setitimer(signal.ITIMER_REAL, 0.1)
+thread.start()
+signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
-    thread.start()
     slow(ms=5000, n=4)
 except Stop:
     thread.join()

@@ -234,14 +234,17 @@ func (t *tool) help(types *pythonTypes) string {
 		}
 	}
 	if result := t.result; result != any1 {
-		fmt.Fprintf(&b, "\n\nReturns:\n    %s", types.of(result))
+		b.WriteString("\n\nReturns:\n    " + types.of(result))
 		if result.kind == list {
 			result = result.elem
+			if result.kind == reference {
+				b.WriteString("; " + types.of(result))
+			}
 		}
 		if result.kind == reference && result.named.object {
-			fmt.Fprintf(&b, "; %s is a dict with:", result.named.name)
+			b.WriteString(", a dict with:")
 			for _, f := range result.named.fields {
-				b.WriteString(entry(plain(f.name), f, types))
+				b.WriteString(strings.Replace(entry(plain(f.name), f, types), "\n", "\n    ", 1))
 			}
 		}
 	}

@@ -179,6 +179,7 @@ func (p *page) typedDict(name, about, base, total string, fields []field, types 
 	if odd != nil {
 		extra := "_" + strings.Trim(name, "_") + "_keys"
 		p.line("")
+		p.line("")
 		p.line("%s = TypedDict(%s, {", extra, python(extra))
 		for _, f := range odd {
 			p.line("    %s: %s,", python(f.name), python(types.of(f.shape)))

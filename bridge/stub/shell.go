@@ -3,7 +3,6 @@ package stub
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,17 +13,24 @@ func (m *model) shell() ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []File{{Path: BinPath + "/tool", Mode: 0o755, Content: command}}
-	list := &page{}
+	// Two files for all tools: each file of the bridge's file system takes a
+	// page of memory. Every line begins with the number of its tool.
+	list, pages := &page{}, &page{}
 	for i, t := range m.tools {
 		list.line("%d\t%s\t%s", i, plain(t.Name), firstLine(t.Description))
 		page, err := t.shellPage()
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, File{Path: fmt.Sprintf("tool/%d", i), Mode: 0o644, Content: []byte(page)})
+		for l := range strings.SplitSeq(strings.TrimSuffix(page, "\n"), "\n") {
+			pages.line("%d\t%s", i, l)
+		}
 	}
-	return append(files, File{Path: "tool/list", Mode: 0o644, Content: []byte(list.String())}), nil
+	return []File{
+		{Path: BinPath + "/tool", Mode: 0o755, Content: command},
+		{Path: "tool/list", Mode: 0o644, Content: []byte(list.String())},
+		{Path: "tool/pages", Mode: 0o644, Content: []byte(pages.String())},
+	}, nil
 }
 
 func (t *tool) shellPage() (string, error) {

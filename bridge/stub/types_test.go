@@ -74,9 +74,11 @@ func parseSchema(t testing.TB, text string) *jsonschema.Schema {
 
 // typescript is where npm put TypeScript and json-schema-to-typescript.
 func typescript(t *testing.T) string {
-	dir := os.Getenv("ISOLATE_TEST_TYPESCRIPT")
-	if dir == "" {
-		t.Skip("needs ISOLATE_TEST_TYPESCRIPT, a node_modules with typescript and json-schema-to-typescript")
+	dir := os.Getenv("ISOLATE_TEST_NPM")
+	for _, name := range []string{".bin/tsc", "json-schema-to-typescript"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); dir == "" || err != nil {
+			t.Skipf("needs %s in the node_modules that ISOLATE_TEST_NPM names", name)
+		}
 	}
 	return dir
 }
@@ -85,7 +87,7 @@ func typescript(t *testing.T) string {
 func check(t *testing.T, packages, dir string, files ...string) (output string, ok bool) {
 	t.Helper()
 	args := []string{"--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext",
-		"--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--types", ""}
+		"--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"}
 	cmd := exec.Command(filepath.Join(packages, ".bin", "tsc"), append(args, files...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

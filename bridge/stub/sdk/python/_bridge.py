@@ -22,6 +22,8 @@ DIR = os.environ.get("ISOLATE_BRIDGE") or "/workspace/_rpc"
 
 # An answer whose event was missed is found after this many seconds.
 LOOK_AGAIN = 1.0
+# A thread that waits for another to read asks after it this often, in seconds.
+LEADERLESS = 5.0
 # Without inotify: seconds between two looks, from first to last.
 FIRST_PAUSE, LAST_PAUSE = 0.001, 0.020
 # Read answers that one request reports; bounds the size of a request.
@@ -275,18 +277,27 @@ class _Answers:
     def remove(self, waiter):
         with self.lock:
             self.waiting.pop(waiter.id, None)
+            if self.leader is None:
+                self._appoint()
+
+    def _appoint(self):
+        """Wake a thread that waits, so that it leads."""
+        for waiter in self.waiting.values():
+            if isinstance(waiter, _Thread) and not waiter.done:
+                waiter.kick()
+                return
 
     def open(self):
         """Watch the directory of answers. What came before is not reported."""
         with self.lock:
             if self.opened:
                 return
+            self.opened = True  # now, for a signal handler in the middle
             try:
                 self.wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
                 self.inotify = _inotify(DIR + "/resp")
             except OSError:
                 pass  # no descriptor left: wait without
-            self.opened = True
 
     def close(self):
         """Forget everything; for a child process after fork."""
@@ -303,27 +314,21 @@ class _Answers:
             try:
                 with self.lock:
                     before = self.leader
+                    if before is not None and before.id not in self.waiting:
+                        before = None  # it died on its way out
                     if before is None or before.thread == waiter.thread:
                         lead, self.leader = True, waiter
                 if lead:
                     self._lead(waiter, deadline)
                 else:
-                    left = -1 if deadline is None else max(0, deadline - time.monotonic())
-                    waiter.gate.acquire(True, left)
+                    # It is woken for its answer or to lead.
+                    left = LEADERLESS if deadline is None else min(LEADERLESS, deadline - time.monotonic())
+                    waiter.gate.acquire(True, max(0, left))
             finally:
                 if lead:
-                    self._resign(before)
+                    self.leader = before
             if not waiter.done and deadline is not None and time.monotonic() >= deadline:
                 raise _late(tool)
-
-    def _resign(self, before):
-        heirs = ()
-        with self.lock:
-            self.leader = before
-            if before is None and len(self.waiting) > 1:
-                heirs = [w for w in self.waiting.values() if isinstance(w, _Thread) and not w.done]
-        if heirs:
-            heirs[0].kick()
 
     def _lead(self, waiter, deadline):
         if self.inotify < 0:
