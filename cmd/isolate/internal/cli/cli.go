@@ -34,6 +34,9 @@ type app struct {
 	stdout, stderr io.Writer
 	// getenv looks a variable of the caller up, for --env-from.
 	getenv func(string) (string, bool)
+	// environ is all of them, for tools of the host; nil in a server, which
+	// starts none.
+	environ func() []string
 	// dir is the directory that relative host paths start from, or the
 	// reason why there is none.
 	dir    string
@@ -82,8 +85,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	dir, err := os.Getwd()
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		getenv: os.LookupEnv,
-		dir:    dir, dirErr: err,
+		getenv: os.LookupEnv, environ: os.Environ,
+		dir: dir, dirErr: err,
 		open: openRuntime,
 	}
 	return a.main(ctx, args[min(1, len(args)):])

@@ -101,9 +101,10 @@ var testEnv = map[string]string{
 func testApp(f *fake, dir string, stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		getenv: func(k string) (string, bool) { v, ok := testEnv[k]; return v, ok },
-		dir:    dir,
-		open:   f.open,
+		environ: func() []string { return []string{"PATH=/usr/bin:/bin"} },
+		getenv:  func(k string) (string, bool) { v, ok := testEnv[k]; return v, ok },
+		dir:     dir,
+		open:    f.open,
 	}
 }
 

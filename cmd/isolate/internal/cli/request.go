@@ -126,7 +126,7 @@ func (r *reader) readPolicyFile() {
 	switch {
 	case errors.As(err, &bad):
 		for _, q := range bad.Problems {
-			r.add(wrongPolicy(bad.Name, q))
+			r.add(wrongFile("policy", bad.Name, q))
 		}
 	case err != nil:
 		r.add(unreadable("policy", name, err))

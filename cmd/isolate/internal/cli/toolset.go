@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -15,17 +16,20 @@ import (
 	"github.com/isolate-run/isolate/bridge/approve"
 	"github.com/isolate-run/isolate/bridge/command"
 	"github.com/isolate-run/isolate/bridge/mcp"
+	"github.com/isolate-run/isolate/bridge/toolfile"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
 
 // toolset is what flags and files say about tools. It opens nothing until open.
 type toolset struct {
-	given    bool // there is any
+	given    bool           // there is any
+	file     *toolfile.File // nil without --tools
+	where    string         // its directory
 	commands []command.Flag
 	servers  []mcp.Config
 	rules    []approvalRule
-	// ask is who is asked: empty is the terminal.
+	// ask is who is asked: empty is who the file says, or the terminal.
 	ask string
 	// maxCalls and parallel are 0 if they were not given.
 	maxCalls, parallel int
@@ -50,7 +54,14 @@ const webhookSecret = "ISOLATE_APPROVE_SECRET"
 
 // readTools reads the flags about tools.
 func (r *reader) readTools() toolset {
-	var s toolset
+	s := toolset{given: r.flags.given("tools", "tool", "mcp") != ""}
+	if s.given && r.environ == nil {
+		r.add(toolsOfServer())
+		return toolset{}
+	}
+	if name, given := r.flags.one("tools", &r.problems); given {
+		r.readToolFile(&s, name)
+	}
 	for _, text := range r.flags.many("tool") {
 		f, err := command.ParseFlag(text)
 		if err != nil {
@@ -66,7 +77,7 @@ func (r *reader) readTools() toolset {
 			continue
 		}
 		if c.Command != nil {
-			c.Command.Dir, c.Command.Env = r.dir, r.toolEnv()
+			c.Command.Dir, c.Command.Env = r.dir, command.BaseEnv(r.environ())
 		}
 		if c.Socket != "" {
 			if c.Socket, err = r.abs(c.Socket); err != nil {
@@ -75,7 +86,6 @@ func (r *reader) readTools() toolset {
 		}
 		s.servers = append(s.servers, c)
 	}
-	s.given = len(s.commands)+len(s.servers) > 0
 	for _, text := range r.flags.many("approve") {
 		rule, err := readApproval(text)
 		if err != nil {
@@ -92,6 +102,33 @@ func (r *reader) readTools() toolset {
 		r.add(flagsWithoutTools(list))
 	}
 	return s
+}
+
+// readToolFile reads a tools.toml. Its relative paths begin where it is.
+func (r *reader) readToolFile(s *toolset, name string) {
+	full, err := r.abs(name)
+	if err != nil {
+		r.wrong("tools", err)
+		return
+	}
+	f, err := os.Open(full)
+	if err != nil {
+		r.add(unreadable("tools", name, err))
+		return
+	}
+	defer f.Close()
+	file, err := toolfile.Read(name, f)
+	var bad *toolfile.DecodeError
+	switch {
+	case errors.As(err, &bad):
+		for _, p := range bad.Problems {
+			r.add(wrongFile("tools", bad.Name, p))
+		}
+	case err != nil:
+		r.add(unreadable("tools", name, err))
+	default:
+		s.file, s.where = &file, filepath.Dir(full)
+	}
 }
 
 // readApproval reads WHEN or PATTERN=WHEN.
@@ -133,11 +170,24 @@ func (o opened) close() error {
 // closes what it gets, whether there are problems or not.
 func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem) {
 	o := opened{tools: &isolate.Tools{}}
-	o.tools.Options = bridge.Options{MaxCalls: s.maxCalls, Parallel: s.parallel}
+	var problems []plan.Problem
+	if s.file != nil {
+		f, err := s.file.Open(ctx, toolfile.Surroundings{Dir: s.where, Environ: a.environ()})
+		if err != nil {
+			return o, wrongTool(err)
+		}
+		o.servers, o.list, o.tools.Options = append(o.servers, f), f.Tools, f.Options
+	}
+	options := &o.tools.Options
+	if s.maxCalls > 0 {
+		options.MaxCalls = s.maxCalls
+	}
+	if s.parallel > 0 {
+		options.Parallel = s.parallel
+	}
 	if s.socket {
 		o.tools.Socket = mcp.Serve
 	}
-	var problems []plan.Problem
 	for _, f := range s.commands {
 		t, err := a.commandTool(f)
 		if err != nil {
@@ -147,9 +197,11 @@ func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem)
 		o.list = append(o.list, t)
 	}
 	problems = append(problems, o.connect(ctx, s.servers)...)
-	var err error
-	if o.tools.Options.Approver, err = a.approver(s.ask); err != nil {
-		problems = append(problems, wrongAsker(s.ask, err))
+	if s.ask != "" || s.file == nil || s.file.Approve.Ask == toolfile.AskUnset {
+		var err error
+		if options.Approver, err = a.approver(s.ask); err != nil {
+			problems = append(problems, wrongAsker(s.ask, err))
+		}
 	}
 	if len(problems) > 0 {
 		return o, problems
@@ -216,7 +268,7 @@ func (a *app) commandTool(f command.Flag) (isolate.Tool, error) {
 			return t, err
 		}
 	}
-	return command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: a.toolEnv()})
+	return command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: command.BaseEnv(a.environ())})
 }
 
 // readSchema reads a file, and a byte more than it may have.
@@ -227,17 +279,6 @@ func readSchema(file string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, command.MaxSchemaBytes+1))
-}
-
-// toolEnv is the environment of tools and servers that flags name.
-func (a *app) toolEnv() []string {
-	var all []string
-	for _, name := range []string{"PATH", "HOME", "LANG"} {
-		if v, ok := a.getenv(name); ok {
-			all = append(all, name+"="+v)
-		}
-	}
-	return command.BaseEnv(all)
 }
 
 // approver makes who is asked: the person at the terminal, a web service, or a
@@ -253,5 +294,5 @@ func (a *app) approver(ask string) (bridge.Approver, error) {
 	case len(words) == 0:
 		return nil, errEmpty
 	}
-	return approve.NewCommand(approve.Command{Path: words[0], Args: words[1:], Dir: a.dir, Env: a.toolEnv()})
+	return approve.NewCommand(approve.Command{Path: words[0], Args: words[1:], Dir: a.dir, Env: command.BaseEnv(a.environ())})
 }

@@ -194,9 +194,9 @@ func wrongValue(flag string, err error) plan.Problem {
 	}
 }
 
-// wrongPolicy is a mistake in a policy file.
-func wrongPolicy(file string, p policy.Problem) plan.Problem {
-	place := fmt.Sprintf("policy %q", file)
+// wrongFile is a mistake in a policy file or a file of tools.
+func wrongFile(what, file string, p policy.Problem) plan.Problem {
+	place := fmt.Sprintf("%s %q", what, file)
 	if p.Line > 0 {
 		place += fmt.Sprintf(", line %d, column %d", p.Line, p.Column)
 	}

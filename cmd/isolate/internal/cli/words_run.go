@@ -152,6 +152,13 @@ func flagsWithoutTools(list string) plan.Problem {
 	}
 }
 
+func toolsOfServer() plan.Problem {
+	return plan.Problem{
+		What:   "cannot give the program tools: a server runs none for others",
+		Remedy: "add --no-server",
+	}
+}
+
 func noTools() plan.Problem {
 	return plan.Problem{
 		What:   "cannot look at tools: none are given",
