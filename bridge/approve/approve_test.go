@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -176,6 +178,29 @@ func TestWebhookFailures(t *testing.T) {
 	d, err := ask(t, "http://127.0.0.1:1/very-secret-path", time.Second)
 	if err == nil || d.Verdict != bridge.Deny || strings.Contains(err.Error(), "very-secret") {
 		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+// The receiver in docs/tools.md agrees with Verify.
+func TestDocsReceiver(t *testing.T) {
+	testenv.Require(t, testenv.Python3)
+	text, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, ok := strings.Cut(string(text), "```python\n")
+	code, _, end := strings.Cut(code, "```")
+	if !ok || !end {
+		t.Fatal("docs/tools.md has no receiver")
+	}
+	body := []byte(`{"tool":"é"}`)
+	for want, age := range map[string]time.Duration{"True": 0, "False": time.Hour} {
+		stamp := fmt.Sprint(time.Now().Add(-age).Unix())
+		head := fmt.Sprintf(`{"X-Isolate-Timestamp": %q, "X-Isolate-Signature": "v1=%x"}`, stamp, sign(secret, stamp, body))
+		out, err := exec.Command("python3", "-c", code+"\nprint(trusted(b'"+string(secret)+"', "+head+", '"+string(body)+"'.encode()))").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("aged %v: %s, %v, want %s", age, out, err, want)
+		}
 	}
 }
 

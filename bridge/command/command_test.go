@@ -263,3 +263,75 @@ func TestParseFlag(t *testing.T) {
 		}
 	}
 }
+
+// The example in docs/tools.md does what the table below it says.
+func TestDocsExample(t *testing.T) {
+	text, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, ok := strings.Cut(string(text), "```sh\n#!/bin/sh\n")
+	script, _, end := strings.Cut(script, "```")
+	if !ok || !end {
+		t.Fatal("docs/tools.md has no script")
+	}
+	made := tool(t, script, Program{})
+	if got, err := call(t, made, `{"id":7}`); err != nil || got != `{"id": 7, "total": 650}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	var told *bridge.Error
+	if _, err := call(t, made, `{"id":8}`); !errors.As(err, &told) || told.Class != bridge.Failed || told.Code != "no_such_invoice" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCodes(t *testing.T) {
+	for text, want := range map[string]bool{"a": true, "no_such_2": true, strings.Repeat("x", 64): true, "": false, "_a": false, "2a": false, "A": false, "a-b": false, "a\n": false, strings.Repeat("x", 65): false} {
+		if codeForm().MatchString(text) != want {
+			t.Errorf("%q as a code: %v", text, !want)
+		}
+	}
+}
+
+// B 66, through the broker: whatever one tool does, the others go on.
+func TestThroughTheBroker(t *testing.T) {
+	bad := map[string]struct{ script, want string }{
+		"hangs":    {"sleep 1000", "timeout timeout"},
+		"forks":    {"for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; sleep 1000", "timeout timeout"},
+		"floods":   {"exec yes", "failed result_too_large"},
+		"garbles":  {`printf '{"a":"\\377"}'`, "failed bad_result"},
+		"repeats":  {`echo '{"a":1,"a":2}'`, "ok"},
+		"nests":    {`head -c 100000 /dev/zero | tr '\\0' '['`, "failed bad_result"},
+		"denies":   {"exit 10", "denied denied"},
+		"vanishes": {`rm "$0"; kill -9 $$`, "failed tool_failed"},
+	}
+	tools := []bridge.Tool{tool(t, "cat", Program{})}
+	for name, b := range bad {
+		made := tool(t, b.script, Program{OutputBytes: 1 << 20})
+		made.Name, made.Timeout = name, 30*time.Second
+		if b.want == "timeout timeout" {
+			made.Timeout = 300 * time.Millisecond
+		}
+		tools = append(tools, made)
+	}
+	set, err := bridge.NewSet(tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bridge.NewBroker(set, bridge.Options{Parallel: 9})
+	defer b.Close()
+	for name, want := range bad {
+		a := b.Do(t.Context(), bridge.Request{ID: name, Tool: name, Args: json.RawMessage("{}"), Via: bridge.ViaFile})
+		got := "ok"
+		if a.Err != nil {
+			got = string(a.Err.Class) + " " + string(a.Err.Code)
+		}
+		if got != want.want {
+			t.Errorf("%s: got %s (%v), want %s", name, got, a.Err, want.want)
+		}
+		good := b.Do(t.Context(), bridge.Request{ID: "after-" + name, Tool: "t", Args: json.RawMessage(`{"n":1}`), Via: bridge.ViaFile})
+		if string(good.Value) != `{"n":1}` {
+			t.Errorf("after %s: %+v", name, good)
+		}
+	}
+}

@@ -120,7 +120,10 @@ func (s *Server) tool(t *sdk.Tool) (bridge.Tool, error) {
 		s.config.Effects == AsAnnotated && t.Annotations != nil && t.Annotations.ReadOnlyHint:
 		tool.Effect = bridge.ReadOnly
 	}
-	var err error
+	err := bridge.CheckName(tool.Name)
+	if err != nil {
+		return tool, err
+	}
 	if tool.Input, err = schema(t.InputSchema); err != nil {
 		return tool, fmt.Errorf("its input schema: %w", err)
 	}
