@@ -70,7 +70,7 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 	}
 	res, err := b.run(ctx, c, alone)
 	res.In = in
-	if err != nil || c.Out == "" {
+	if err != nil || c.Out == "" || errors.Is(context.Cause(ctx), ErrAbandoned) {
 		return res, err
 	}
 	if ctx.Err() != nil { // the program was interrupted, its work is still wanted

@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"errors"
 	"io"
 	"time"
 
@@ -66,6 +67,10 @@ type Cmd struct {
 	// the copy may take 10 s. Empty means nothing is copied out.
 	Out string
 }
+
+// ErrAbandoned, as the cause of the end of a run's context, says that nobody is
+// left who wants what came of it: nothing is copied out.
+var ErrAbandoned = errors.New("nobody waits for the run any more")
 
 // AnswerWish says whether an Answer is looked for. The zero value is no.
 type AnswerWish int

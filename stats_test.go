@@ -1,6 +1,11 @@
 package isolate_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -96,3 +101,37 @@ func TestCloseEndsRuns(t *testing.T) {
 		t.Errorf("closed again: %v", err)
 	}
 }
+
+// TestAbandoned: what nobody waits for is not copied out.
+func TestAbandoned(t *testing.T) {
+	testenv.Require(t, testenv.UserNS)
+	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, cause := range []error{context.Canceled, fmt.Errorf("gone: %w", isolate.ErrAbandoned)} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		out := filepath.Join(t.TempDir(), "out")
+		res, err := r.Run(ctx, policy.Policy{Allow: policy.Weakenings}, isolate.Cmd{
+			Args: []string{"sh", "-c", "echo x > f; echo up; sleep 600"}, Out: out,
+			Stdout: writer(func() { cancel(cause) }),
+		})
+		if err != nil || res.Reason != isolate.ReasonCancelled {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		_, err = os.Stat(filepath.Join(out, "f"))
+		if abandoned := errors.Is(cause, isolate.ErrAbandoned); abandoned != (err != nil) {
+			t.Errorf("%v: %v", cause, err)
+		}
+	}
+}
+
+// writer is called for each write.
+type writer func()
+
+func (w writer) Write(p []byte) (int, error) { w(); return len(p), nil }

@@ -48,7 +48,8 @@ type Call struct {
 // to do goes on. Only the first call counts.
 func (c *Call) Exit(code int) { c.exit(code) }
 
-var errGone = errors.New("the process that asked has gone away")
+// errGone is the cause of the end of a call whose process has gone away.
+var errGone = fmt.Errorf("the process that asked has gone away: %w", isolate.ErrAbandoned)
 
 // door serves one caller. It returns when nothing of the call is left.
 func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {

@@ -50,6 +50,9 @@ type app struct {
 	// descriptor gives one that the caller passed, or says why it cannot; nil
 	// is the process's own.
 	descriptor func(n int) (file, string)
+	// gone says whether nobody waits for the command any more; nil is that
+	// somebody does.
+	gone func() bool
 	// behind are runs whose command has not waited for them.
 	behind sync.WaitGroup
 

@@ -70,6 +70,9 @@ func (a *app) conclude(r request, o outcome) {
 	if o.via == "" {
 		o.via = viaCold
 	}
+	if a.gone != nil && a.gone() {
+		return // a later command may have its document there already
+	}
 	if err := r.meta.write(o); err != nil {
 		o.problems = append(o.problems, metaUnwritten(err))
 		o.code = exitRefused

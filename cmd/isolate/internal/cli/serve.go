@@ -185,6 +185,7 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, c *server.Call) {
 		dir:     c.Dir,
 		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt, c.Started}, nil },
 		via:     viaServer,
+		gone:    func() bool { return errors.Is(context.Cause(ctx), isolate.ErrAbandoned) },
 		signals: signals,
 		descriptor: func(n int) (file, string) {
 			return calledDescriptor(c, n)
