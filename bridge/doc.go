@@ -7,7 +7,7 @@
 //
 //	/workspace/_rpc/req/req_<id>.json     written by the program, by rename
 //	/workspace/_rpc/resp/resp_<id>.json   written by the host, read-only inside
-//	/workspace/_rpc/resp/resp_<id>.done   empty; exists once the answer is whole
+//	/workspace/_rpc/resp/resp_<id>.done   empty; made there, not moved, once the answer is whole
 //	/workspace/_rpc/sdk/                  the generated modules, read-only inside
 //
 // A request is {"tool": NAME, "args": {…}}; "id", which must be the name's, and

@@ -183,7 +183,7 @@ true
 func TestShellCalls(t *testing.T) {
 	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
 	got := h.output(t, "/bin/sh", "-c", `
-tool list | sort | sed 's/\t$//'
+tool list
 tool call get-invoice '{"number":"A}"}'
 echo '{"x":
 [1]}' | tool call echo -

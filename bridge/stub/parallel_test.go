@@ -214,7 +214,6 @@ cancelled {} {}
 // A bridge that goes away ends the waits.
 func TestBridgeGoes(t *testing.T) {
 	testenv.Require(t, testenv.Python3, testenv.Node)
-	h := serve(t, bridge.Options{}, slow(t))
 	for _, argv := range [][]string{
 		{python, "-c", `
 import os, shutil, threading
@@ -237,7 +236,7 @@ slow({ ms: 60000, n: 1 }).catch((err) => {
   try { callSync('slow'); } catch (err) { console.log(err.name, err.code); }
 });`},
 	} {
-		h = serve(t, bridge.Options{}, slow(t))
+		h := serve(t, bridge.Options{}, slow(t))
 		want := "closed\nclosed"
 		if argv[0] == "node" {
 			want = "BridgeClosed closed\nBridgeClosed closed"

@@ -3,6 +3,7 @@ package stub
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,7 +18,7 @@ func (m *model) shell() ([]File, error) {
 	// page of memory. Every line begins with the number of its tool.
 	list, pages := &page{}, &page{}
 	for i, t := range m.tools {
-		list.line("%d\t%s\t%s", i, plain(t.Name), firstLine(t.Description))
+		list.line("%s", strings.TrimRight(fmt.Sprintf("%d\t%s\t%s", i, plain(t.Name), firstLine(t.Description)), "\t"))
 		page, err := t.shellPage()
 		if err != nil {
 			return nil, err
