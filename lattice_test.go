@@ -243,8 +243,9 @@ func TestNobodyCompilesAtStart(t *testing.T) {
 				continue
 			}
 			ast.Inspect(g, func(n ast.Node) bool {
-				if x, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(x.Sel.Name, "MustCompile") {
-					t.Errorf("%s: a regular expression is compiled at start; use sync.OnceValue", s.set.Position(n.Pos()))
+				x, ok := n.(*ast.SelectorExpr)
+				if ok && (strings.HasPrefix(x.Sel.Name, "MustCompile") || x.Sel.Name == "MakeTable") {
+					t.Errorf("%s: %s at start; use sync.OnceValue", s.set.Position(n.Pos()), x.Sel.Name)
 				}
 				_, lazy := n.(*ast.FuncLit)
 				return !lazy
