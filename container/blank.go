@@ -49,16 +49,14 @@ func (b *Base) Begin(stages []rootfs.Stage, id namespaces.Identity) (*Blank, err
 		needs: make(chan struct{}), built: make(chan struct{}),
 	}
 	go func() {
-		if n.leaf, n.needErr = b.Cgroup.NewLeaf(); n.needErr == nil {
-			n.image, n.needErr = keeperFile()
-		}
-		close(n.needs)
-	}()
-	go func() {
 		n.err = n.build()
 		close(n.built)
 	}()
 	runtime.Gosched() // what was begun takes longest: it goes first
+	if n.leaf, n.needErr = b.Cgroup.NewLeaf(); n.needErr == nil {
+		n.image, n.needErr = keeperFile()
+	}
+	close(n.needs)
 	return n, nil
 }
 
