@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write the expected texts in the scripts
 // where that starts itself again to build a cell.
 func TestMain(m *testing.M) {
 	isolate.Init()
-	testscript.Main(m, map[string]func(){"isolate": main})
+	testscript.Main(m, map[string]func(){"isolate": main, "mcpclient": mcpClient})
 }
 
 // TestScripts runs what needs no sandbox: words, refusals, forms.
@@ -52,6 +52,19 @@ func TestToolScripts(t *testing.T) {
 func TestNodeScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Tool("node"))
 	runScripts(t, "testdata/node", noServer)
+}
+
+// TestNPMScripts gives programs the tools of real MCP servers.
+func TestNPMScripts(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Python3, testenv.Tool("node"))
+	modules := os.Getenv("ISOLATE_TEST_NPM")
+	if modules == "" {
+		t.Skip("needs npm servers: ISOLATE_TEST_NPM names no node_modules directory")
+	}
+	runScripts(t, "testdata/npm", func(env *testscript.Env) error {
+		env.Setenv("NPM", modules)
+		return nil
+	})
 }
 
 // TestServedScripts runs the same scripts where a server is running, which
@@ -162,6 +175,7 @@ func examples(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("INVOICES", invoices)
+	env.Setenv("CLIENT", filepath.Join(filepath.SplitList(env.Getenv("PATH"))[0], "mcpclient"))
 	tools, err := filepath.Glob(filepath.Join(env.WorkDir, "tools", "*"))
 	for _, name := range []string{"answer.py", "no.sh", "slow.sh"} {
 		if f := filepath.Join(env.WorkDir, name); exists(f) {
