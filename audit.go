@@ -18,6 +18,7 @@ import (
 	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/denial"
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -445,4 +446,16 @@ func (j callJournal) approval(rec bridge.Record) []audit.Event {
 		Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Verdict: verdict, By: a.By, Reason: a.Reason,
 		Edited: j.payload(a.Edited), Waited: rec.Waited.Microseconds(),
 	}}
+}
+
+// network records events of the network.
+func (r *record) network(events []egress.Event) error {
+	if r == nil {
+		return nil
+	}
+	out := make([]audit.Event, len(events))
+	for i, e := range events {
+		out[i] = netEvent(e)
+	}
+	return r.append(out...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/denial"
+	"github.com/isolate-run/isolate/egress/control"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/workspace"
 )
@@ -25,7 +26,8 @@ type box struct {
 	kills   atomic.Int64     // how often the caller killed what runs in it
 	calls   *calls           // nil without tools
 	clock   clock
-	record  *record // nil if nothing is recorded
+	record  *record          // nil if nothing is recorded
+	network *control.Process // nil without a network
 
 	users   users
 	closing sync.Once
@@ -36,7 +38,7 @@ type box struct {
 func newBox(r *Runtime, c *cell, seat *container.Seat, sb *container.Sandbox, pl plan.Plan) *box {
 	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl}
 	if sb.Listener != nil {
-		b.denials = denial.Start(sb.Listener, denial.Options{})
+		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl)})
 		sb.Listener = nil
 	}
 	return b
@@ -68,7 +70,14 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 			return b.failed(), err
 		}
 	}
+	if err := b.openNetwork(ctx); err != nil {
+		return b.failed(), err
+	}
 	res, err := b.run(ctx, c, alone)
+	if b.network != nil { // its last events belong to this run
+		b.endNetwork()
+		res.Net = b.netSummary()
+	}
 	res.In = in
 	if err != nil || c.Out == "" || errors.Is(context.Cause(ctx), ErrAbandoned) {
 		return res, err
@@ -144,6 +153,7 @@ func (b *box) discard() error {
 func (b *box) end() {
 	calls := b.calls.close() // before the handles that it uses
 	b.err = errors.Join(b.sandbox.Close(), calls)
+	b.endNetwork()
 	if b.denials != nil {
 		b.denials.Stop()
 	}
@@ -192,6 +202,9 @@ func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sa
 		if err := b.serve(t); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
+	}
+	if err := b.openNetwork(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
 	}
 	return &Sandbox{b}, nil
 }

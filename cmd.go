@@ -125,6 +125,10 @@ type Options struct {
 	// gives one, which is closed after the Runtime. What cannot be recorded is
 	// not done. Nil means that nothing is recorded.
 	Audit *audit.Log
+	// NetHelper is the program that holds the network of a sandbox. Empty means
+	// isolate-netd beside this executable or in ../libexec/isolate. Programs
+	// that call netd.Init first in main may name themselves.
+	NetHelper string
 	// StopWait bounds how long Close waits for runs in progress to return.
 	// Zero means 5 s.
 	StopWait time.Duration

@@ -3,6 +3,7 @@ package isolate
 import (
 	"os"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // gatherFacts is what a plan depends on, read once when a Runtime opens.
-func gatherFacts(base *container.Base, stateDir string, checks []host.Check) plan.Facts {
+func gatherFacts(base *container.Base, stateDir, helper string, checks []host.Check) plan.Facts {
 	notify, killable := notification()
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
@@ -29,6 +30,7 @@ func gatherFacts(base *container.Base, stateDir string, checks []host.Check) pla
 		Notify:         plan.Have(notify),
 		NotifyKillable: plan.Have(killable),
 		Surroundings:   surroundings(stateDir),
+		Network:        sync.OnceValue(func() plan.Problem { return networkProblem(helper) }),
 	}
 	f.MaskedFiles, f.MaskedDirs = plan.ProcMasks("/proc")
 	return f

@@ -33,7 +33,7 @@ var lattice = map[string][]string{
 	"audit":               {},
 	"seccompprofile":      {"policy"},
 	"workspace":           {"internal/dirfd"},
-	"plan":                {"policy", "namespaces", "rootfs", "seccompprofile"},
+	"plan":                {"egress", "policy", "namespaces", "rootfs", "seccompprofile"},
 	"container/cgroup":    {},
 	"container/keeper":    {},
 	"bridge":              {"internal/dirfd"},
@@ -45,7 +45,7 @@ var lattice = map[string][]string{
 	"bridge/approve":      {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/toolfile":     {"bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
-	".":                   {"audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
+	".":                   {"egress", "egress/control", "audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
 	"client": {},
 	"server": {".", "client", "plan", "policy", "workspace"},

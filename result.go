@@ -53,6 +53,10 @@ type Result struct {
 	// Calls are the calls of the host's tools; nil if there were no tools.
 	Calls *Calls `json:"calls,omitempty"`
 
+	// Net is what happened on the network; nil without one. In a kept sandbox it
+	// is what happened since the sandbox was made.
+	Net *NetSummary `json:"net,omitempty"`
+
 	// Plan is the digest of the plan in force ("sha256:…").
 	Plan string `json:"plan"`
 	// Weakenings are the consented weakenings that were really used.

@@ -218,6 +218,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	res.Stdout, res.Stderr = s.wait()
 	res.Answer = s.answer()
 	res.Blocked = b.blocked().Since(before)
+	res.Net = b.netSummary()
 	res.Calls = b.calls.since(called)
 	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
 		return Result{}, err

@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 	}
 	return &Runtime{
-		options: o, base: base, facts: gatherFacts(base, o.Dir, checks), begun: begun,
+		options: o, base: base, facts: gatherFacts(base, o.Dir, o.NetHelper, checks), begun: begun,
 		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}, nil
@@ -273,7 +273,11 @@ func (r *Runtime) make(ctx context.Context, c *cell, pl plan.Plan, life containe
 	if err != nil {
 		return nil, errors.Join(err, seat.Close())
 	}
-	return newBox(r, c, seat, sb, pl), nil
+	b := newBox(r, c, seat, sb, pl)
+	if err := b.startNetwork(ctx); err != nil {
+		return nil, errors.Join(err, b.discard())
+	}
+	return b, nil
 }
 
 // prepare makes a sandbox ahead for the next run under the same plan. It has

@@ -111,6 +111,9 @@ type Sandbox struct {
 	// Bridge is the root of the tool bridge's file system, of which
 	// BridgeParts are the directories; nil without one.
 	Bridge *os.File
+	// Device is the other end of the network device; nil without one. Who
+	// takes it closes it and sets it to nil.
+	Device *os.File
 	// Listener is the seccomp notification descriptor; nil without one. Who
 	// takes it closes it and sets it to nil.
 	Listener *os.File
@@ -156,6 +159,14 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	}
 	defer theirs.Close()
 	fds := []int{int(theirs.Fd())}
+	if p.HasNetwork() {
+		dir, err := tunDir()
+		if err != nil {
+			ours.close()
+			return nil, fmt.Errorf("cannot give a sandbox a network: %w", err)
+		}
+		fds = append(fds, int(dir.Fd()))
+	}
 	if s.leaf.FD != nil {
 		fds = append(fds, int(s.leaf.FD.Fd()))
 	}
@@ -174,6 +185,9 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	}
 	b.Workspace = ready.fd
 	if err = b.takeBridge(tape); err == nil {
+		err = b.takeDevice(tape)
+	}
+	if err == nil {
 		ready, err = answer(ours, "sandbox", tape)
 	}
 	if err == nil {
@@ -350,7 +364,7 @@ func (b *Sandbox) Close() error {
 	_ = b.sock.close()
 	<-b.ended
 	b.pidfd.Close()
-	for _, f := range []*os.File{b.Workspace, b.Bridge, b.Listener} {
+	for _, f := range []*os.File{b.Workspace, b.Bridge, b.Device, b.Listener} {
 		if f != nil {
 			f.Close()
 		}

@@ -28,6 +28,9 @@ func (b *Sandbox) check() error {
 	c.capabilities()
 	c.status(b.plan)
 	c.namespaces()
+	if b.plan.HasNetwork() {
+		c.network()
+	}
 	return c.verdict()
 }
 

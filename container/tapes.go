@@ -118,7 +118,11 @@ var lastCap = sync.OnceValue(func() int {
 // the sandbox's PID 1, in new user, pid, mount, net, ipc and uts namespaces.
 // Register 0 is the socket to the supervisor.
 func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
-	b := keeper.NewBuilder(1)
+	fds := 1
+	if p.HasNetwork() {
+		fds = 2 // register 1 is the directory of the TUN node
+	}
+	b := keeper.NewBuilder(fds)
 	// 1. end with the seat
 	b.Call("ask for a parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), keeper.Int(int(unix.SIGKILL)))
 	// 2. become the program's user; /proc is still the cell's
@@ -147,8 +151,12 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	if p.Terminals {
 		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=48")
 	}
-	// 7. loopback
+	// 7. loopback, and the device of a sandbox with a network
 	loopbackUp(b)
+	device := keeper.Reg(0)
+	if p.HasNetwork() {
+		device = networkDevice(b, 1)
+	}
 	b.Call("set host name", unix.SYS_SETHOSTNAME, keeper.Str(p.Hostname), keeper.Int(len(p.Hostname)))
 	// 8. hand out the workspace
 	b.Call("enter the workspace", unix.SYS_CHDIR, keeper.Str("/workspace"))
@@ -160,6 +168,10 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	if p.Bridge {
 		b.Send("report the bridge", keeper.R(0), keeper.R(bridge))
 		b.Call("close the bridge", unix.SYS_CLOSE, keeper.R(bridge))
+	}
+	if p.HasNetwork() {
+		b.Send("report the network device", keeper.R(0), keeper.R(device))
+		b.Call("close the network device", unix.SYS_CLOSE, keeper.R(device))
 	}
 	// 10. the limits of each process, and the filter last: the init lives
 	// under them as its programs do

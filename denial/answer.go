@@ -3,6 +3,9 @@
 package denial
 
 import (
+	"net/netip"
+	"slices"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +18,7 @@ type answer struct {
 
 // decide answers a notification. But for the addresses of connect and sendto it
 // looks at registers only, which the caller cannot change while it waits.
-func decide(n Notification) answer {
+func (o Options) decide(n Notification) answer {
 	if n.Arch != nativeArch {
 		return answer{errno: unix.EPERM} // the filter kills these; never reached
 	}
@@ -25,9 +28,9 @@ func decide(n Notification) answer {
 	case unix.SYS_SOCKETPAIR:
 		return refusedSocket(pairErrno(n.Args), n.Args)
 	case unix.SYS_CONNECT:
-		return destination(n, n.Args[1], n.Args[2])
+		return o.destination(n, n.Args[1], n.Args[2])
 	case unix.SYS_SENDTO:
-		return destination(n, n.Args[4], n.Args[5])
+		return o.destination(n, n.Args[4], n.Args[5])
 	}
 	return answer{errno: unix.EPERM}
 }
@@ -95,7 +98,7 @@ const unreadable = "unreadable"
 // in the record. So the record of addresses is best effort against a program
 // that takes the trouble, and everything else in this package that relied on
 // memory would be wrong.
-func destination(n Notification, pointer, length uint64) answer {
+func (o Options) destination(n Notification, pointer, length uint64) answer {
 	a := answer{errno: unix.ENETUNREACH, read: true, event: Event{Address: unreadable}}
 	raw, err := readMemory(n.TID, pointer, int32(length))
 	if err != nil {
@@ -114,9 +117,18 @@ func destination(n Notification, pointer, length uint64) answer {
 			to.family, to.ip = unix.AF_INET, inet4(raw)
 		}
 	}
-	if to.staysInside() {
+	if to.staysInside() || o.routed(to) {
 		return answer{errno: passOn, read: true}
 	}
 	a.event.Family, a.event.Address, a.event.Port = to.text()
 	return a
+}
+
+// routed tells whether an address is in a range that has a route.
+func (o Options) routed(a addr) bool {
+	if a.family != unix.AF_INET && a.family != unix.AF_INET6 {
+		return false
+	}
+	ip := a.ip.Addr().Unmap()
+	return slices.ContainsFunc(o.Routed, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

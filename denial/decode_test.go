@@ -58,7 +58,7 @@ func FuzzDecodeNotification(f *testing.F) {
 			t.Errorf("%x decodes to %+v, which is %x", b, n, got)
 		}
 		n.TID = 0 // no memory of others
-		if a := decide(n); a.errno == passOn {
+		if a := (Options{}).decide(n); a.errno == passOn {
 			t.Errorf("%+v goes on without a look at the address", n)
 		} else if unix.ErrnoName(a.errno) == "" {
 			t.Errorf("%+v is answered with error %d", n, a.errno)
@@ -164,13 +164,13 @@ func TestSocketAnswers(t *testing.T) {
 		{unix.SYS_PTRACE, [6]uint64{}, unix.EPERM},
 		{999, [6]uint64{}, unix.EPERM},
 	} {
-		a := decide(Notification{Call: c.call, Arch: nativeArch, Args: c.args})
+		a := Options{}.decide(Notification{Call: c.call, Arch: nativeArch, Args: c.args})
 		if a.errno != c.want {
 			t.Errorf("%s(%#x) is answered %v, want %v", callName(c.call), c.args, a.errno, c.want)
 		}
 	}
 	// A foreign architecture's numbers mean other calls.
-	if a := decide(Notification{Call: unix.SYS_CONNECT, Arch: unix.AUDIT_ARCH_I386}); a.errno != unix.EPERM {
+	if a := (Options{}).decide(Notification{Call: unix.SYS_CONNECT, Arch: unix.AUDIT_ARCH_I386}); a.errno != unix.EPERM {
 		t.Errorf("a foreign call is answered %v", a.errno)
 	}
 }

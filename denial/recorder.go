@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -41,6 +42,10 @@ type Options struct {
 	// kind does not hide the first of another. There are some 35 calls, and
 	// an event takes at most 1 KiB. Zero means DefaultMaxEvents.
 	MaxEvents int
+	// Routed are the ranges that the network namespace has a route to: calls
+	// to them go on, and whoever holds the other end decides. Nil means that
+	// nothing but loopback does.
+	Routed []netip.Prefix
 	// Started is the start of the run, from which Elapsed counts. Zero means
 	// the call of Start.
 	Started time.Time
@@ -209,7 +214,7 @@ func (r *Recorder) answerOne(fd int) error {
 	if err != nil {
 		return err
 	}
-	a := decide(n)
+	a := r.options.decide(n)
 	if a.errno != passOn {
 		r.note(fd, n, a)
 	}

@@ -72,11 +72,12 @@ type Event struct {
 	Dropped uint64    `json:"dropped,omitempty"`
 }
 
-// Recorder keeps events. Record returns when the event is durable; its error
-// means that it is not, and that what the event announces must not happen. It is
-// called from one goroutine.
+// Recorder keeps events, which come in order, several at once when there are
+// many. Record returns when they are durable; its error means that they are
+// not, and that what they announce must not happen. It is called from one
+// goroutine.
 type Recorder interface {
-	Record(Event) error
+	Record([]Event) error
 }
 
 // printable replaces what is not printable ASCII and cuts at 256 bytes.

@@ -191,6 +191,9 @@ func (r Rule) intercepts() bool {
 	return r.TLS == Intercept || r.Protocol == HTTPS && (len(r.Methods) > 0 || len(r.Paths) > 0 || len(r.Inject) > 0 || r.WebSocket)
 }
 
+// Intercepts tells whether the rule looks into TLS.
+func (r Rule) Intercepts() bool { return r.intercepts() }
+
 // String names a rule by what it allows: "https:files.example:443".
 func (r Rule) String() string {
 	if r.ID != "" {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/rootfs"
@@ -23,8 +24,11 @@ type Plan struct {
 	Digest  string `json:"digest"`
 	CellKey string `json:"cell"`
 
-	// Net is always "none": an own network namespace with loopback only.
+	// Net is "none", an own network namespace with loopback only, or
+	// "restricted" or "full", where the only way out is a process of ours
+	// that decides by NetPolicy.
 	Net        string              `json:"net"`
+	NetPolicy  *egress.Policy      `json:"net_policy,omitempty"` // nil with "none"
 	Namespaces []namespaces.Kind   `json:"namespaces"`
 	Identity   namespaces.Identity `json:"identity"`
 

@@ -34,6 +34,9 @@ type Facts struct {
 	LimitsProblem Problem
 	// Notify is seccomp user notification, NotifyKillable its killable form.
 	Notify, NotifyKillable Have
+	// Network says why no sandbox can have a network; without a What it can. It
+	// is asked only if one is wanted; nil means that it can.
+	Network func() Problem
 	// Surroundings are the paths that give the host away.
 	Surroundings policy.Surroundings
 	// Source is where the file view looks.
@@ -65,6 +68,7 @@ func Resolve(p policy.Policy, f Facts) (Plan, error) {
 		r.refuse(x.What, "", x.Hint) // What says the cause, too
 	}
 	r.limits()
+	r.network()
 	files, binds := r.readOnly()
 	r.identity()
 	r.root(files, binds)
@@ -230,7 +234,6 @@ func inView(target string) bool {
 }
 
 func (r *resolver) identity() {
-	r.plan.Net = "none"
 	r.plan.Namespaces = namespaces.All
 	r.plan.Identity = namespaces.Choose(r.facts.EUID, r.facts.EGID)
 	r.plan.Home = "/home/" + user
@@ -289,7 +292,7 @@ func (p Plan) Extend(name, ours, theirs string) string {
 }
 
 func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
-	id := rootfs.Identity{UID: r.plan.Identity.UID, GID: r.plan.Identity.GID, User: user, Home: r.plan.Home, Hostname: r.plan.Hostname}
+	id := rootfs.Identity{UID: r.plan.Identity.UID, GID: r.plan.Identity.GID, User: user, Home: r.plan.Home, Hostname: r.plan.Hostname, Resolver: r.resolver()}
 	m := rootfs.Machine{CPUs: max(1, r.facts.CPUs), Memory: r.plan.Limits.Memory}
 	if c := r.plan.Limits.CPUs; c > 0 {
 		m.CPUs = max(1, min(m.CPUs, int(math.Ceil(c))))

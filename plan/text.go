@@ -16,7 +16,7 @@ func (p Plan) Text() string {
 		fmt.Fprintf(&b, "%-12s %s\n", key, fmt.Sprintf(format, args...))
 	}
 	line("plan", "%s", p.Digest)
-	line("network", "%s: own namespace, loopback only", p.Net)
+	p.networkText(line)
 	line("namespaces", "%s", join(p.Namespaces))
 	line("identity", "%s: user %d inside is user %d of the host", p.Identity.Mode, p.Identity.UID, p.Identity.HostUID)
 	line("root", "%s, read-only", p.Root)

@@ -8,6 +8,8 @@ package policy
 
 import (
 	"time"
+
+	"github.com/isolate-run/isolate/egress"
 )
 
 // Policy is what a program may do and how much it may use.
@@ -40,6 +42,10 @@ type Policy struct {
 	// host. Zero is NoBridge. A policy file cannot set it: it comes with the
 	// tools that a program is given.
 	Bridge Bridge
+
+	// Net is what the program may reach. Zero is no network: a namespace of its
+	// own with loopback.
+	Net egress.Policy
 
 	// Hostname inside. Empty means DefaultHostname.
 	Hostname string

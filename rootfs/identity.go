@@ -13,6 +13,8 @@ type Identity struct {
 	User     string // name of UID and GID
 	Home     string // absolute path inside
 	Hostname string
+	// Resolver is the address of the sandbox's name server; empty means none.
+	Resolver string
 }
 
 // Machine is what the program is told of the machine in place of the host's
@@ -38,9 +40,15 @@ func identityFiles(t *tree, id Identity) {
 	t.file("/etc/group", fmt.Appendf(nil, "root:x:0:\nnogroup:x:65534:\n%s:x:%d:\n", id.User, id.GID), 0o644)
 	t.file("/etc/hosts", fmt.Appendf(nil, "127.0.0.1 localhost %[1]s\n::1 localhost ip6-localhost %[1]s\n", id.Hostname), 0o644)
 	t.file("/etc/hostname", []byte(id.Hostname+"\n"), 0o644)
-	t.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
+	hosts, resolv := "files", ""
+	if id.Resolver != "" {
+		// single-request: otherwise the C library sends both of its questions
+		// with sendmmsg, which the profiles do not have
+		hosts, resolv = "files dns", "nameserver "+id.Resolver+"\noptions edns0 single-request timeout:5\n"
+	}
+	t.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: "+hosts+"\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
 	t.file("/etc/machine-id", []byte(machineID+"\n"), 0o444)
-	t.file("/etc/resolv.conf", nil, 0o644)
+	t.file("/etc/resolv.conf", []byte(resolv), 0o644)
 	t.file("/etc/host.conf", []byte("multi on\n"), 0o644)
 	t.file("/etc/environment", nil, 0o644)
 }

@@ -38,7 +38,8 @@ type Process struct {
 	stopped bool // by us
 	failed  error
 
-	done chan struct{} // closed when its socket has ended and it is reaped
+	events chan ToSupervisor // to the recorder, in order
+	done   chan struct{}     // closed when its socket has ended and it is reaped
 }
 
 // startTimeout bounds how long the process may take to be ready, on a machine
@@ -63,7 +64,7 @@ func Start(ctx context.Context, helper string, device *os.File, c Config, record
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
-	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, done: make(chan struct{})}
+	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, events: make(chan ToSupervisor, maxBatch), done: make(chan struct{})}
 	p.cmd = exec.Command(helper)
 	p.cmd.Args = []string{Name}
 	p.cmd.Env = []string{}
@@ -151,19 +152,28 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// serve is the only reader of the socket. It owns the record.
+// maxBatch bounds the events that are recorded together.
+const maxBatch = 512
+
+// serve is the only reader of the socket.
 func (p *Process) serve(in *bufio.Reader) {
 	defer close(p.done)
-	var broken error // of the record
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		p.keepAll()
+	}()
 	for {
 		m, err := receive(in)
 		if err != nil {
+			close(p.events)
+			<-recorded
 			p.end(err)
 			return
 		}
 		switch {
 		case m.Event != nil:
-			broken = p.keep(m, broken)
+			p.events <- m
 		case m.Changed != nil:
 			p.mu.Lock()
 			if c := p.changed[m.Changed.Number]; c != nil {
@@ -179,21 +189,51 @@ func (p *Process) serve(in *bufio.Reader) {
 	}
 }
 
-// keep records an event and answers if it has to be durable. A record that
+// keepAll records what waits, together, as one write to a disk costs as much as
+// many.
+func (p *Process) keepAll() {
+	var broken error
+	for m := range p.events {
+		batch := []ToSupervisor{m}
+	more:
+		for len(batch) < maxBatch {
+			select {
+			case m, open := <-p.events:
+				if !open {
+					break more
+				}
+				batch = append(batch, m)
+			default:
+				break more
+			}
+		}
+		broken = p.keep(batch, broken)
+	}
+}
+
+// keep records events and answers those that have to be durable. A record that
 // failed once stays failed: what came after it would have a gap before it.
-func (p *Process) keep(m ToSupervisor, broken error) error {
-	e := m.Event.Clean()
+func (p *Process) keep(batch []ToSupervisor, broken error) error {
+	events := make([]egress.Event, len(batch))
+	for i, m := range batch {
+		events[i] = m.Event.Clean()
+	}
 	if broken == nil && p.record != nil {
-		broken = p.record.Record(e)
+		broken = p.record.Record(events)
 	}
 	p.mu.Lock()
-	p.summary.Add(e)
+	for _, e := range events {
+		p.summary.Add(e)
+	}
 	if broken != nil && p.summary.Failed == "" {
 		p.summary.Failed = "the log cannot be written: " + broken.Error()
 	}
 	p.mu.Unlock()
-	if m.Durable {
-		a := &Ack{Seq: e.Seq}
+	for _, m := range batch {
+		if !m.Durable {
+			continue
+		}
+		a := &Ack{Seq: m.Event.Seq}
 		if broken != nil {
 			a.Err = broken.Error()
 		}
@@ -226,7 +266,7 @@ func (p *Process) end(err error) {
 		p.summary.Failed = text
 	}
 	if p.record != nil {
-		_ = p.record.Record(egress.Event{Type: egress.EventStop, Time: time.Now(), Verdict: egress.Refuse, Reason: egress.ReasonStopped, Name: "crash"}.Clean())
+		_ = p.record.Record([]egress.Event{{Type: egress.EventStop, Time: time.Now(), Verdict: egress.Refuse, Reason: egress.ReasonStopped}})
 	}
 }
 

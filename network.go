@@ -1,0 +1,172 @@
+package isolate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/egress/control"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// The vocabulary of package egress, for callers of this package.
+type (
+	// Net is what a program may reach; see package egress.
+	Net = egress.Policy
+	// NetRule allows a name or a range.
+	NetRule = egress.Rule
+	// NetSummary is what happened on a sandbox's network.
+	NetSummary = egress.Summary
+)
+
+// helperName is the program that holds the network of a sandbox.
+const helperName = "isolate-netd"
+
+// netHelper is the path of that program; "" if there is none. It stands beside
+// this executable or in libexec: never in PATH, which others may have written.
+func netHelper(given string) string {
+	if given != "" {
+		return given
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	dir := filepath.Dir(self)
+	for _, p := range []string{filepath.Join(dir, helperName), filepath.Join(filepath.Dir(dir), "libexec", "isolate", helperName)} {
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+// networkProblem says why no sandbox can have a network; without a What it can.
+func networkProblem(helper string) plan.Problem {
+	if err := container.HasTUN(); err != nil {
+		return plan.Problem{What: "cannot give a sandbox a network", Rule: err.Error(),
+			Remedy: "load the module tun, and let users open the node as most distributions do: chmod 0666 /dev/net/tun"}
+	}
+	if netHelper(helper) == "" {
+		return plan.Problem{What: "cannot give a sandbox a network", Rule: "there is no " + helperName + " beside this program",
+			Remedy: "install it there (make build makes it), or name one in Options.NetHelper"}
+	}
+	return plan.Problem{}
+}
+
+// startNetwork starts the process behind the sandbox's device. Until a policy is
+// set it denies everything.
+func (b *box) startNetwork(ctx context.Context) error {
+	device := b.sandbox.Device
+	if device == nil {
+		return nil
+	}
+	b.sandbox.Device = nil
+	c := control.Machine()
+	for _, r := range b.plan.NetPolicy.Rules {
+		c.Intercept = c.Intercept || r.Intercepts()
+		for _, s := range r.Inject {
+			if err := addSecret(&c, s.Variable); err != nil {
+				device.Close()
+				return err
+			}
+		}
+	}
+	if c.Intercept {
+		if c.Roots = control.Roots(); c.Roots == nil {
+			device.Close()
+			return errors.New("cannot intercept TLS: this machine has no bundle of trusted certificates; install ca-certificates")
+		}
+	}
+	p, err := control.Start(ctx, netHelper(b.runtime.options.NetHelper), device, c, (*netRecorder)(b))
+	if err != nil {
+		return err
+	}
+	b.network = p
+	return nil
+}
+
+// addSecret reads a secret from our environment and makes what stands for it.
+func addSecret(c *control.Config, variable string) error {
+	value, set := os.LookupEnv(variable)
+	if !set || value == "" {
+		return fmt.Errorf("cannot inject $%s: it is not set; export it", variable)
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:])
+	if c.Secrets == nil {
+		c.Secrets = map[string]control.Secret{}
+	}
+	c.Secrets[variable] = control.Secret{Value: value, Placeholder: "isolate-placeholder-" + hex.EncodeToString(random[:])}
+	return nil
+}
+
+// openNetwork puts the plan's rules in force; their clocks start now.
+func (b *box) openNetwork(ctx context.Context) error {
+	if b.network == nil {
+		return nil
+	}
+	return b.network.Set(ctx, *b.plan.NetPolicy, time.Now())
+}
+
+// netSummary is what happened on the network so far; nil without one.
+func (b *box) netSummary() *NetSummary {
+	if b.network == nil {
+		return nil
+	}
+	s := b.network.Summary()
+	return &s
+}
+
+// endNetwork ends every flow and the process.
+func (b *box) endNetwork() {
+	if b.network != nil {
+		b.network.Stop()
+	}
+}
+
+// routes are what the sandbox's kernel sends to the network process.
+func routes(pl plan.Plan) []netip.Prefix {
+	if !pl.HasNetwork() {
+		return nil
+	}
+	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
+}
+
+// netRecorder records events of the network in the log of the box.
+type netRecorder box
+
+// Record makes events durable.
+func (r *netRecorder) Record(e []egress.Event) error {
+	return (*box)(r).record.network(e)
+}
+
+// SetNet puts another policy in force, for a sandbox that was made with a
+// network: flows that it does not allow are cut, its clocks start now.
+func (s *Sandbox) SetNet(ctx context.Context, n Net) error {
+	if s.box.network == nil {
+		return errors.New("cannot set the network policy: the sandbox was made without a network; make it with mode restricted")
+	}
+	if bad := n.Check(); len(bad) > 0 {
+		r := &plan.Refusal{}
+		for _, x := range bad {
+			r.Problems = append(r.Problems, plan.Problem{What: x.What, Rule: x.Field, Remedy: x.Hint})
+		}
+		return r
+	}
+	return s.box.network.Set(ctx, n, time.Now())
+}
+
+// NetSummary is what happened on the sandbox's network; nil if it has none.
+func (s *Sandbox) NetSummary() *NetSummary { return s.box.netSummary() }

@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// gateway is the sandbox's resolver, as package egress/netd answers at it.
+const gateway = "198.18.0.1"
+
+// HasNetwork tells whether the sandbox has a way out.
+func (p Plan) HasNetwork() bool { return p.NetPolicy != nil }
+
+// network decides the mode. A network needs a device, a process to hold it, and
+// a profile that has sockets.
+func (r *resolver) network() {
+	n := r.policy.Net
+	r.plan.Net = n.Mode.String()
+	if n.Mode == egress.ModeNone {
+		return
+	}
+	r.plan.NetPolicy = &n
+	if r.policy.Profile == policy.ProfileStrict {
+		r.refuse("cannot give network "+r.plan.Net, "profile strict has no IP sockets", "use profile default")
+	}
+	if r.facts.Network == nil {
+		return
+	}
+	if x := r.facts.Network(); x.What != "" {
+		r.refuse(x.What, x.Rule, x.Remedy)
+	}
+}
+
+// resolver is the address of the sandbox's name server.
+func (r *resolver) resolver() string {
+	if r.plan.NetPolicy == nil {
+		return ""
+	}
+	return gateway
+}
+
+// networkText is the network for people.
+func (p Plan) networkText(line func(key, format string, args ...any)) {
+	if p.NetPolicy == nil {
+		line("network", "none: own namespace, loopback only")
+		return
+	}
+	n := *p.NetPolicy
+	switch {
+	case n.Mode == egress.ModeFull:
+		line("network", "full: every public address; not this machine, no private address, no metadata service")
+	case len(n.Rules) == 0:
+		line("network", "restricted: no rule, so nothing can be reached")
+	default:
+		line("network", "restricted: own namespace; what is listed can be reached, nothing else")
+	}
+	for _, r := range n.Rules {
+		line("", "allow %s", ruleText(r))
+	}
+	for _, d := range n.Deny {
+		line("", "deny %s%s", d.Name, d.CIDR)
+	}
+}
+
+// ruleText is a rule for people. Secrets are named, never shown.
+func ruleText(r egress.Rule) string {
+	s := r.String()
+	if len(r.Methods) > 0 {
+		s += " " + strings.Join(r.Methods, ",")
+	}
+	if len(r.Paths) > 0 {
+		s += " " + strings.Join(r.Paths, " ")
+	}
+	if r.For > 0 {
+		s += fmt.Sprintf(" for %s", r.For)
+	}
+	if !r.Until.IsZero() {
+		s += " until " + r.Until.Format("2006-01-02 15:04:05 MST")
+	}
+	for _, x := range r.Inject {
+		s += fmt.Sprintf(" with %s from $%s", x.Header, x.Variable)
+	}
+	return s
+}
