@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -101,6 +102,20 @@ func TestDocument(t *testing.T) {
 	must(t, err)
 	if string(got) != want {
 		t.Errorf("%s differs; run go test ./audit -run Document -update", file)
+	}
+}
+
+// docs/audit.md has every reason with its exit code.
+func TestReasonsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/audit.md")
+	if os.IsNotExist(err) {
+		t.Skip("needs the source tree")
+	}
+	must(t, err)
+	for _, r := range Reasons() {
+		if row := fmt.Sprintf("| %d | `%s` |", r.ExitCode(), r); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/audit.md has no row %q", row)
+		}
 	}
 }
 
