@@ -2,12 +2,13 @@ package audit
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // soak is set where long tests are wanted.
@@ -79,7 +80,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// A million records verify in less than 10 s.
+// A million records verify in less than 10 s of processor time, which is what a
+// machine that has nothing else to do needs at most.
 func TestVerifyAMillion(t *testing.T) {
 	if os.Getenv(soak) == "" {
 		t.Skip("takes long and much space: set " + soak)
@@ -97,13 +99,19 @@ func TestVerifyAMillion(t *testing.T) {
 	_, err := r.Close(RunEnd{})
 	must(t, err)
 	must(t, l.Close())
-	began := time.Now()
+	began, before := time.Now(), processorTime(t)
 	rep := p.verify(t, VerifyOptions{}, "")
-	took := time.Since(began)
+	took, used := time.Since(began), processorTime(t)-before
 	st, err := os.Stat(p.run(r.ID()))
 	must(t, err)
-	t.Logf("%d records, %d MiB in %s: %s", rep.Runs[0].Records, st.Size()>>20, filepath.Base(p.run(r.ID())), took)
-	if took > 10*time.Second {
-		t.Errorf("it took %s", took)
+	t.Logf("%d records, %d MiB: %s, %s of processor time", rep.Runs[0].Records, st.Size()>>20, took, used)
+	if used > 10*time.Second {
+		t.Errorf("it took %s of processor time", used)
 	}
+}
+
+func processorTime(t *testing.T) time.Duration {
+	var u unix.Rusage
+	must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -180,3 +180,35 @@ func killOne(t *testing.T, dir, keyDir string, after time.Duration, said map[str
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }
+
+// Recovery and living processes do not get in each other's way: no run gets two
+// seals, whatever is opened and closed at the same time.
+func TestOpenWhileOthersWork(t *testing.T) {
+	p := newPlace(t)
+	must(t, p.open(t, Options{}).Close())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for range 15 {
+				l, err := Open(p.dir, Options{Key: p.key})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r, err := l.Run(RunStart{Plan: "sha256:00"})
+				if err == nil {
+					_, err = r.Close(RunEnd{Reason: "exit"})
+				}
+				if err = errors.Join(err, l.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, s := range p.verify(t, VerifyOptions{}, "").Runs {
+		if s.State != StateEnded {
+			t.Errorf("%+v", s)
+		}
+	}
+}

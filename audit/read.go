@@ -38,7 +38,7 @@ func openLog(dir, run string) (*os.File, error) {
 		f, err = openRun(dir, run)
 	}
 	if errors.Is(err, os.ErrNotExist) && run != "" {
-		return nil, fmt.Errorf("cannot read audit log: %q has no run %s", dir, run)
+		return nil, fmt.Errorf("cannot read audit log: %q has no run %s: %w", dir, run, os.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read audit log: %w", err)

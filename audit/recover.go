@@ -52,39 +52,77 @@ func (l *Log) putAway(id string) error {
 	return nil
 }
 
+// maxDead bounds the files that recovery holds open at once.
+const maxDead = 128
+
 // recover seals the runs that a dead process left open. A log in which
 // something is wrong is left where it is: verify says what.
 func (l *Log) recover() error {
-	list, err := os.ReadDir(filepath.Join(l.dir, openDir))
+	ids, err := OpenRuns(l.dir)
 	if err != nil {
-		return fmt.Errorf("cannot look for open audit logs: %w", err)
+		return err
 	}
-	var sealed map[string]bool
-	for _, e := range list {
-		id, isLog := strings.CutSuffix(e.Name(), logSuffix)
-		if !isLog || !e.Type().IsRegular() {
-			continue
+	for len(ids) > 0 {
+		n := min(len(ids), maxDead)
+		if err := l.recoverSome(ids[:n]); err != nil {
+			return err
 		}
-		f, err := os.OpenFile(filepath.Join(l.dir, openDir, e.Name()), os.O_RDWR, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // its process has just ended it
+		ids = ids[n:]
+	}
+	return nil
+}
+
+func (l *Log) recoverSome(ids []string) (err error) {
+	dead := map[string]*os.File{}
+	defer func() {
+		for _, f := range dead {
+			err = errors.Join(err, f.Close())
 		}
+	}()
+	for _, id := range ids {
+		f, err := l.lockDead(id)
 		if err != nil {
-			return fmt.Errorf("cannot recover audit log: %w", err)
+			return err
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			if sealed == nil {
-				sealed, err = l.sealedRuns()
-			}
-			if err == nil {
-				err = l.recoverRun(f, id, sealed[id])
-			}
+		if f != nil {
+			dead[id] = f
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	// Nobody can seal any of them now, so who has no seal gets one.
+	sealed, err := l.sealedRuns()
+	if err != nil {
+		return err
+	}
+	for id, f := range dead {
+		if err := l.recoverRun(f, id, sealed[id]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lockDead locks the log of a run whose process has died; nil if it lives, or
+// has put its log away meanwhile.
+func (l *Log) lockDead(id string) (*os.File, error) {
+	name := filepath.Join(l.dir, openDir, id+logSuffix)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot recover audit log: %w", err)
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		locked, err := f.Stat()
+		there, errThere := os.Lstat(name)
+		if err == nil && errThere == nil && os.SameFile(locked, there) {
+			return f, nil
+		}
+	}
+	return nil, f.Close()
 }
 
 // sealedRuns reads from the host log which runs have a seal. It is needed after
@@ -119,13 +157,7 @@ func (l *Log) sealedRuns() (map[string]bool, error) {
 // recoverRun ends the log of a dead run at its last checkpoint. What is behind
 // was never acknowledged: nothing was done because of it.
 func (l *Log) recoverRun(f *os.File, id string, isSealed bool) error {
-	if st, err := f.Stat(); err != nil || st.Sys() == nil {
-		return fmt.Errorf("cannot recover audit log: %w", err)
-	}
 	file := logFile{f: f, name: f.Name(), syncs: l.syncs}
-	if file.linked() != nil {
-		return nil // ended and put away meanwhile
-	}
 	if isSealed {
 		return l.putAway(id)
 	}
@@ -134,7 +166,12 @@ func (l *Log) recoverRun(f *os.File, id string, isSealed bool) error {
 		return fmt.Errorf("cannot recover audit log: %w", err)
 	}
 	if first, _ := firstWrite(f, st.Size()); first || st.Size() == 0 {
-		return os.Remove(f.Name()) // it died before the first record was durable
+		// it died before the first record was durable, or lives and has just lost
+		// the lock to us: then it takes another name
+		if err := os.Remove(f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("cannot recover audit log: %w", err)
+		}
+		return nil
 	}
 	c, end, ended, err := l.judgeDead(f, st.Size(), id)
 	if err != nil {

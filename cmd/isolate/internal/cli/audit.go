@@ -295,6 +295,7 @@ type tail struct {
 	out     *stream
 	raw     bool
 	all     bool // follow every run, also those that begin later
+	host    *audit.Reader
 	readers map[string]*audit.Reader
 	done    map[string]bool
 }
@@ -312,6 +313,9 @@ func (t *tail) add(run string) error {
 }
 
 func (t *tail) close() {
+	if t.host != nil {
+		t.host.Close()
+	}
 	for _, r := range t.readers {
 		r.Close()
 	}
@@ -320,6 +324,9 @@ func (t *tail) close() {
 // step prints what is new. It is over when the one run that is followed is.
 func (t *tail) step() (over bool, err error) {
 	if t.all {
+		if t.readers == nil {
+			t.readers, t.done = map[string]*audit.Reader{}, map[string]bool{}
+		}
 		if err := t.find(); err != nil {
 			return false, err
 		}
@@ -347,20 +354,56 @@ func (t *tail) step() (over bool, err error) {
 	return !t.all && len(t.readers) == 0, nil
 }
 
-// find begins to follow the runs that are open.
+// find begins to follow the runs that are open, and those that the host log
+// knows since.
 func (t *tail) find() error {
-	runs, err := audit.OpenRuns(t.dir)
+	if t.host != nil {
+		return t.begun(func(id string) error {
+			if t.readers[id] != nil || t.done[id] {
+				return nil
+			}
+			return t.add(id)
+		})
+	}
+	var err error
+	if t.host, err = audit.OpenReader(t.dir, ""); err != nil {
+		return err
+	}
+	if err := t.begun(func(string) error { return nil }); err != nil {
+		return err
+	}
+	open, err := audit.OpenRuns(t.dir)
 	if err != nil {
 		return err
 	}
-	for _, id := range runs {
-		if t.readers[id] == nil && !t.done[id] {
-			if err := t.add(id); err != nil {
+	for _, id := range open {
+		if err := t.add(id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// begun gives the runs that were opened since the last call.
+func (t *tail) begun(see func(id string) error) error {
+	for {
+		rec, err := t.host.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, err := rec.Decode()
+		if err != nil {
+			continue // of a later version
+		}
+		if e, ok := e.(audit.RunOpened); ok {
+			if err := see(e.Run); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
 func (t *tail) print(run string, rec audit.Record) (err error) {
