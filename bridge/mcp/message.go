@@ -78,6 +78,9 @@ func isID(v json.RawMessage) bool {
 
 // message serves one message. Calls of tools go on in goroutines of calls.
 func (c *client) message(ctx context.Context, m message, calls *sync.WaitGroup) {
+	if m.method != "tools/call" {
+		c.vain.Add(1)
+	}
 	switch {
 	case m.method == "": // an answer, though nothing was asked
 	case m.id == nil:
@@ -99,6 +102,7 @@ func (c *client) message(ctx context.Context, m message, calls *sync.WaitGroup) 
 		ctx, cancel := context.WithCancel(ctx)
 		if err := c.begin(string(m.id), cancel); err != nil {
 			cancel()
+			c.vain.Add(1)
 			c.send(errorReply(m.id, codeBusy, err.Error()))
 			return
 		}
@@ -156,6 +160,7 @@ func (c *client) call(ctx context.Context, m message) []byte {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if json.Unmarshal(m.params, &p) != nil || p.Name == "" {
+		c.vain.Add(1)
 		return errorReply(m.id, codeParams, "the parameters are not those of tools/call")
 	}
 	if len(p.Arguments) == 0 || string(p.Arguments) == "null" {
@@ -165,6 +170,9 @@ func (c *client) call(ctx context.Context, m message) []byte {
 		ID: c.id(), Tool: p.Name, Args: p.Arguments, Via: bridge.ViaSocket,
 		Bytes: m.bytes, Digest: m.digest, Files: c.files,
 	})
+	if a.Err != nil {
+		c.vain.Add(1)
+	}
 	switch {
 	case a.Err != nil && a.Err.Code == bridge.CodeUnknownTool:
 		return errorReply(m.id, codeParams, a.Err.Message)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/isolate-run/isolate/bridge"
@@ -24,6 +25,11 @@ const (
 	maxInFlight = bridge.DefaultMaxPending
 	// replyTime is how long a client may take to read an answer.
 	replyTime = 10 * time.Second
+	// After freeMessages that were no successful calls, a client waits three
+	// times as long as its message took, within these bounds: nobody charges
+	// it for the host's work. The file bridge has the same brake.
+	freeMessages       = 1000
+	minPause, maxPause = time.Millisecond, 50 * time.Millisecond
 	// acceptPause is the wait after a failure to accept that may pass.
 	acceptPause = 100 * time.Millisecond
 )
@@ -35,12 +41,21 @@ const (
 // or with an error when ln fails; it closes ln and all connections, and waits
 // for what it has begun.
 func Serve(ctx context.Context, ln net.Listener, b *bridge.Broker, files bridge.Files) error {
-	e := &endpoint{broker: b, files: files, prefix: "mcp-" + rand.Text()[:12] + "-"}
-	var err error
-	if e.pages, err = pages(b.Set().Tools()); err != nil {
+	e, err := newEndpoint(b, files)
+	if err != nil {
 		ln.Close()
 		return err
 	}
+	return e.serve(ctx, ln)
+}
+
+func newEndpoint(b *bridge.Broker, files bridge.Files) (*endpoint, error) {
+	list, err := pages(b.Set().Tools())
+	return &endpoint{broker: b, files: files, prefix: "mcp-" + rand.Text()[:12] + "-", pages: list}, err
+}
+
+// serve accepts clients until ctx ends or ln fails.
+func (e *endpoint) serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -85,9 +100,21 @@ type endpoint struct {
 	files  bridge.Files
 	pages  [][]byte
 	prefix string
+	vain   atomic.Int64 // messages that were no successful calls
 
 	mu  sync.Mutex
 	seq int64
+}
+
+// pause is the brake.
+func (e *endpoint) pause(ctx context.Context, took time.Duration) {
+	if e.vain.Load() <= freeMessages {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(min(max(3*took, minPause), maxPause)):
+	}
 }
 
 // id is a new id for the broker. The prefix keeps the ids of request files,
@@ -134,7 +161,9 @@ func (e *endpoint) client(ctx context.Context, conn net.Conn) {
 			c.send(errorReply(nil, codeParse, "this is no message; the connection is closed"))
 			return
 		}
+		begun := time.Now()
 		c.message(ctx, m, &calls)
+		e.pause(ctx, time.Since(begun))
 	}
 }
 

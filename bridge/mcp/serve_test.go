@@ -341,6 +341,29 @@ func TestServeClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// A client that only makes work is slowed down; one that calls is not.
+func TestServeBrake(t *testing.T) {
+	file, _ := serve(t, bridge.Options{})
+	conn := dial(t, file)
+	lines := bufio.NewReader(conn)
+	many := func(n int, message string) time.Duration {
+		begun := time.Now()
+		for range n {
+			fmt.Fprintln(conn, message)
+			if _, err := lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return time.Since(begun)
+	}
+	many(freeMessages+1, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"text"}}`)
+	many(freeMessages-1, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	many(2, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"absent"}}`)
+	if took := many(100, `{"jsonrpc":"2.0","id":1,"method":"ping"}`); took < 100*minPause {
+		t.Errorf("100 more messages took %v", took)
+	}
+}
+
 // Fifty calls are fifty calls, whatever they come by.
 func TestServeCap(t *testing.T) {
 	file, b := serve(t, bridge.Options{MaxCalls: 50, Parallel: 10})
@@ -437,11 +460,16 @@ func FuzzServe(f *testing.F) {
 		f.Fatal(err)
 	}
 	b := bridge.NewBroker(set, bridge.Options{MaxCalls: bridge.NoLimit, TotalRequestBytes: 1 << 50, TotalResponseBytes: 1 << 50})
+	e, err := newEndpoint(b, &memory{})
+	if err != nil {
+		f.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = Serve(ctx, ln, b, &memory{}) }()
+	go func() { defer close(done); _ = e.serve(ctx, ln) }()
 	f.Cleanup(func() { cancel(); <-done; b.Close() })
 	f.Fuzz(func(t *testing.T, data []byte) {
+		e.vain.Store(0) // without the brake
 		conn, err := net.Dial("unix", filepath.Join(dir, "s"))
 		if err != nil {
 			t.Fatal(err)
