@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,12 +63,23 @@ func light(t *testing.T, args ...string) (*exec.Cmd, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "isolate")
-	if err := os.WriteFile(file, self, 0o755); err != nil {
+	dir, err := os.MkdirTemp("", "isolate-light-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "isolate")
+	if err = os.WriteFile(file, self, 0o755); err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command(file, append([]string{"exec"}, args...)...)
 	c.Env = []string{"X=a b", "ISOLATE_SOCKET=/nonexistent"}
+	if os.Geteuid() == 0 { // it is for ordinary users
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
 	return c, file
 }
 
