@@ -122,6 +122,15 @@ func (r *reader) fromFile(p *programFile, lang string) {
 	case !st.Mode().IsRegular():
 		r.add(programIsSpecial(p.typed))
 		return
+	case r.flags.on("reply", &r.problems):
+		f, err := os.Open(file)
+		if err != nil {
+			r.add(unreadable("program", p.typed, err))
+			return
+		}
+		defer f.Close()
+		r.fromText(p, f, lang)
+		return
 	}
 	if p.start, err = program.Choose(filepath.Base(file), lang, head, st.Mode()); err != nil {
 		r.add(noInterpreter(p.typed, err))
@@ -175,7 +184,7 @@ func (r *reader) copiedBy(file string) (inside string, copied bool) {
 	return "", false
 }
 
-// fromInput reads a program from standard input into memory, where --in finds it.
+// fromInput reads a program from standard input.
 func (r *reader) fromInput(p *programFile, lang string) {
 	if r.flags.on("stdin", &r.problems) {
 		r.add(programAndStdin())
@@ -183,33 +192,50 @@ func (r *reader) fromInput(p *programFile, lang string) {
 	if len(r.problems) > 0 {
 		return // nothing will run, so nothing is waited for
 	}
-	text, err := io.ReadAll(io.LimitReader(r.stdin, maxProgram+1))
+	r.fromText(p, r.stdin, lang)
+}
+
+// fromText reads a program into memory, where it is copied in from.
+func (r *reader) fromText(p *programFile, from io.Reader, lang string) {
+	text, err := io.ReadAll(io.LimitReader(from, maxProgram+1))
 	switch {
 	case err != nil:
-		r.add(unreadable("program", "-", err))
+		r.add(unreadable("program", p.typed, err))
 		return
 	case len(text) > maxProgram:
 		r.add(programTooLarge(maxProgram))
 		return
 	}
+	if r.flags.on("reply", &r.problems) {
+		text, lang = program.Reply(text, lang)
+	}
 	if p.start, err = program.Choose("program", lang, text, 0o755); err != nil {
-		r.add(noInterpreter("-", err))
+		r.add(noInterpreter(p.typed, err))
 		return
 	}
-	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC)
-	if err != nil {
-		r.add(unreadable("program", "-", err))
-		return
-	}
-	p.memory = os.NewFile(uintptr(fd), "program")
-	if _, err := p.memory.Write(text); err != nil {
-		r.add(unreadable("program", "-", err))
+	if p.memory, err = inMemory(text); err != nil {
+		r.add(unreadable("program", p.typed, err))
 		return
 	}
 	suffix, _ := program.Suffix(p.start.Language)
 	name := "program" + suffix
 	p.inside = path.Join(workspaceDir, name)
-	r.request.cmd.In = append(r.request.cmd.In, isolate.Input{Source: "/proc/self/fd/" + strconv.Itoa(fd), Target: name})
+	source := "/proc/self/fd/" + strconv.Itoa(int(p.memory.Fd()))
+	r.request.cmd.In = append(r.request.cmd.In, isolate.Input{Source: source, Target: name})
+}
+
+// inMemory is a file that is on no disk.
+func inMemory(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "program")
+	if _, err := f.Write(text); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // prepare does what only a sandbox can: it asks the interpreter inside what it

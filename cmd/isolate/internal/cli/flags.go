@@ -85,6 +85,7 @@ func programFlags() []flagSpec {
 		{name: "parallel", kind: kindCount},
 		{name: "mcp-socket", kind: kindSwitch, alone: "true"},
 		{name: "lang", kind: "NAME", offers: program.Languages()},
+		{name: "reply", kind: kindSwitch, alone: "true"},
 		{name: "repair-prompt", kind: kindSwitch, alone: "true"},
 		{name: "stdin", kind: kindSwitch, alone: "true"},
 	}...)

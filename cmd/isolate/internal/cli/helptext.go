@@ -89,7 +89,7 @@ const toolsSubLong = `Tools are declared in a file (--tools) or by flags, as for
 const runExample = `  isolate run main.py
   isolate run main.py --tool get_invoice=./get_invoice.py -- --year 2025
   isolate run --in ./project ./project/main.mjs --tools tools.toml --meta m.json
-  isolate run - --lang python < program.txt`
+  isolate run - --lang python --reply --repair-prompt < reply.md`
 
 const shellLong = `shell starts a shell in a new sandbox, with a terminal of its own: bash, or sh
 where there is no bash. TERM is copied from this environment, nothing else is. It is "isolate exec --tty" with a time limit of one
@@ -194,6 +194,7 @@ func flagHelp() map[string]string {
 		"mcp-socket":    "offer the tools on a Unix socket that speaks MCP as well: $ISOLATE_MCP_SOCKET",
 		"json":          "print as JSON, whole",
 		"lang":          "language of the program: " + strings.Join(program.Languages(), ", ") + " (default: by its name and first line)",
+		"reply":         "the file is a model's reply: run its first fenced block of code, or all of it if there is none",
 		"repair-prompt": "if the program fails, print the end of its standard error for the model that wrote it",
 		"tty":           "give the program a terminal of its own, connected to this one (TERM is copied)",
 	})

@@ -57,7 +57,7 @@ func unknownLanguage(name string, all []string) plan.Problem {
 func noInterpreter(name string, err error) plan.Problem {
 	p := plan.Problem{
 		What:   fmt.Sprintf("cannot run %q: %v", name, err),
-		Remedy: "name its language with --lang, or its interpreter in a \"#!\" line",
+		Remedy: "name its language with --lang, or its interpreter in a \"#!\" line\nif it is a model's reply with the program in a fenced block, add --reply",
 	}
 	if errors.Is(err, program.ErrNotExecutable) {
 		p.Remedy = "make it executable: chmod +x " + shellWord(name)
