@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
-// metric is one family in the text format of Prometheus (version 0.0.4).
+// metric is one family in the text format of Prometheus (version 0.0.4). It is
+// written by hand: these few numbers need no registry, and Prometheus's own
+// would be linked into every command.
 type metric struct {
 	name, kind, help string
 	// label is the name of the label of samples; empty means that there is
