@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -262,6 +263,17 @@ func (a *app) prepare(ctx context.Context, rt runtime, r *request) []plan.Proble
 // canStripTypes is JavaScript that says whether node runs TypeScript: from
 // 22.18 on by itself, from 22.6 on if it is asked to.
 const canStripTypes = `process.features.typescript ? "yes" : process.allowedNodeEnvironmentFlags.has("--experimental-strip-types") ? "flag" : "no"`
+
+// wantsTools says whether a program's last words are that the modules for tools
+// are not there: those of Python, Node and a shell.
+func wantsTools(stderr []byte) bool {
+	for _, words := range []string{"No module named 'isolate_tools'", "Cannot find package 'isolate-tools'", "Cannot find module 'isolate-tools'", "tool: not found", "tool: command not found"} {
+		if bytes.Contains(stderr, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}
 
 // repair is what a model should know of a run; empty if its program did not
 // fail.

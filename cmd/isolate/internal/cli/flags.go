@@ -81,7 +81,7 @@ func listFlags() []flagSpec {
 func programFlags() []flagSpec {
 	return append(sourceFlags(), []flagSpec{
 		{name: "ask", kind: "terminal|COMMAND|URL"},
-		{name: "max-calls", kind: kindCount},
+		{name: "max-calls", kind: "COUNT|none"},
 		{name: "parallel", kind: kindCount},
 		{name: "mcp-socket", kind: kindSwitch, alone: "true"},
 		{name: "lang", kind: "NAME", offers: program.Languages()},

@@ -37,6 +37,8 @@ type outcome struct {
 	midLine bool
 	// repair is what --repair-prompt prints; empty if the program did not fail.
 	repair string
+	// wantsTools says that the program seems to have failed for want of tools.
+	wantsTools bool
 	// openLine says that standard output, terminal or not, ends within a line.
 	openLine bool
 }
@@ -81,6 +83,9 @@ func (a *app) conclude(r request, o outcome) {
 	var lines []string
 	if o.result != nil {
 		lines = closing(*o.result, r)
+	}
+	if o.wantsTools {
+		lines = append(lines, "isolate: "+noToolsGiven)
 	}
 	if o.midLine && len(lines)+len(o.problems) > 0 {
 		fmt.Fprintln(a.stderr)
@@ -200,6 +205,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 	}
 	if stderr.tail != nil {
 		o.repair = repair(result, r, stderr.tail.Bytes())
+		o.wantsTools = o.repair != "" && !r.tools.given && wantsTools(stderr.tail.Bytes())
 		o.openLine = stdout.last != 0 && stdout.last != '\n'
 	}
 	for _, err := range []error{stdout.end("standard output"), stderr.end("standard error"), closeErr} {

@@ -95,7 +95,12 @@ func (r *reader) readTools() toolset {
 		s.rules = append(s.rules, rule)
 	}
 	read(r, "ask", &s.ask, notEmpty)
-	read(r, "max-calls", &s.maxCalls, policy.ParseCount)
+	read(r, "max-calls", &s.maxCalls, func(text string) (int, error) {
+		if text == "none" {
+			return bridge.NoLimit, nil
+		}
+		return policy.ParseCount(text)
+	})
 	read(r, "parallel", &s.parallel, policy.ParseCount)
 	s.socket = r.flags.on("mcp-socket", &r.problems)
 	if list := r.flags.given("approve", "ask", "max-calls", "parallel", "mcp-socket"); list != "" && !s.given {
@@ -179,7 +184,7 @@ func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem)
 		o.servers, o.list, o.tools.Options = append(o.servers, f), f.Tools, f.Options
 	}
 	options := &o.tools.Options
-	if s.maxCalls > 0 {
+	if s.maxCalls != 0 {
 		options.MaxCalls = s.maxCalls
 	}
 	if s.parallel > 0 {

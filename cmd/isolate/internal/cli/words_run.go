@@ -76,6 +76,8 @@ func noTypeScript(name string, noNode bool) plan.Problem {
 	}
 }
 
+const noToolsGiven = "the program looks for tools, and was given none; give it some by --tools FILE, --tool NAME=./program or --mcp NAME=SERVER"
+
 // callsMade says in one phrase what became of the calls; empty without tools.
 func callsMade(c *isolate.Calls) string {
 	if c == nil {
