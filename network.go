@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/isolate-run/isolate/container"
@@ -36,17 +38,35 @@ func netHelper(given string) string {
 	if given != "" {
 		return given
 	}
-	self, err := os.Executable()
-	if err != nil {
+	self := ownFile()
+	if self == "" {
 		return ""
-	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
 	}
 	dir := filepath.Dir(self)
 	for _, p := range []string{filepath.Join(dir, helperName), filepath.Join(filepath.Dir(dir), "libexec", "isolate", helperName)} {
 		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return p
+		}
+	}
+	return ""
+}
+
+// ownFile is the file that our code was mapped from. /proc/self/exe may be a
+// sealed copy of a loader (docs/adr/0008-light-executable.md).
+func ownFile() string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	at := uint64(reflect.ValueOf(ownFile).Pointer())
+	for line := range strings.Lines(string(maps)) {
+		var low, high, offset uint64
+		var perms, device, inode string
+		if n, _ := fmt.Sscanf(line, "%x-%x %s %x %s %s", &low, &high, &perms, &offset, &device, &inode); n < 6 || at < low || at >= high {
+			continue
+		}
+		if i := strings.IndexByte(line, '/'); i >= 0 {
+			return strings.TrimSuffix(line[i:], "\n")
 		}
 	}
 	return ""

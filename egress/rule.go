@@ -345,3 +345,6 @@ func variable(s string) bool {
 	}
 	return true
 }
+
+// Modes are the names of the modes.
+func Modes() []string { return slices.Clone(modeNames) }

@@ -28,6 +28,9 @@ func closing(res isolate.Result, r request) []string {
 	if skipped(res.Out) > 0 {
 		say(notCopied(res.Out.Skipped, "out"))
 	}
+	for _, text := range netClosing(res.Net) {
+		say(text)
+	}
 	if res.Audit != nil {
 		say(recordedAs(res.Audit))
 	}

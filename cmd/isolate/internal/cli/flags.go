@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -103,6 +104,9 @@ func sandboxFlags() []flagSpec {
 		{name: "env-from", kind: "NAME"},
 		{name: "workdir", kind: "PATH"},
 		{name: "hostname", kind: "NAME"},
+		{name: "net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
+		{name: "net-preset", kind: "NAME", offers: egress.Presets()},
+		{name: "net-for", kind: kindDuration},
 		{name: "memory", kind: kindSize},
 		{name: "cpus", kind: "NUMBER"},
 		{name: "pids", kind: kindCount},

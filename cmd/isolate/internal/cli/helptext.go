@@ -9,6 +9,7 @@ import (
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -156,6 +157,9 @@ func flagHelp() map[string]string {
 		"env-from":      "copy one variable of this environment (repeatable)",
 		"workdir":       "start in this directory inside (default /workspace)",
 		"hostname":      "name of the host inside (default " + policy.DefaultHostname + ")",
+		"net":           "what the program may reach: none, restricted, full, or allow:HOST[:PORT],… (repeatable; default none)",
+		"net-preset":    "allow what a package manager needs: " + strings.Join(egress.Presets(), ", ") + " (repeatable)",
+		"net-for":       "how long the rules of --net hold (default: as long as the run)",
 		"memory":        fmt.Sprintf("most memory of all processes and files together (default %v)", policy.DefaultMemory),
 		"cpus":          "share of processors, as 0.5 or 2 (default: not limited)",
 		"pids":          fmt.Sprintf("most processes and threads at once (default %d)", policy.DefaultPIDs),

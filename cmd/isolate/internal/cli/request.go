@@ -50,6 +50,7 @@ func (r *reader) readAll(program []string) {
 	r.readExplain(program)
 	r.readPolicyFile()
 	r.readView()
+	r.readNet()
 	r.readEnv()
 	r.readLimits()
 	r.readAllow()

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// netFlags say what the program may reach.
+func netFlags() []flagSpec {
+	var out []flagSpec
+	for _, f := range sandboxFlags() {
+		if f.name == "policy" || strings.HasPrefix(f.name, "net") {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// readNet reads what the program may reach. A flag takes the place of what a
+// policy file says; several add up.
+func (r *reader) readNet() {
+	nets, presets := r.flags.many("net"), r.flags.many("net-preset")
+	if len(nets)+len(presets) > 0 {
+		r.request.policy.Net = egress.Policy{}
+	}
+	n := &r.request.policy.Net
+	for _, text := range nets {
+		p, err := egress.ParseShort(text)
+		switch {
+		case err != nil:
+			r.add(plan.Problem{What: "cannot use --net: " + err.Error(), Remedy: "for example --net allow:pypi.org,files.pythonhosted.org"})
+		case len(p.Rules) == 0 && (len(nets) > 1 || len(presets) > 0):
+			r.add(plan.Problem{What: "cannot use --net " + text + " with another --net or --net-preset", Rule: "they contradict each other", Remedy: "give the mode alone, or rules only"})
+		default:
+			n.Mode = p.Mode
+			n.Rules = append(n.Rules, p.Rules...)
+		}
+	}
+	for _, name := range presets {
+		rules, err := egress.Preset(name)
+		if err != nil {
+			r.add(plan.Problem{What: err.Error(), Remedy: "see isolate exec --help"})
+			continue
+		}
+		n.Mode = egress.ModeRestricted
+		n.Rules = append(n.Rules, rules...)
+	}
+	read(r, "net-for", &struct{}{}, func(text string) (struct{}, error) {
+		d, err := policy.ParseDuration(text)
+		for i := range n.Rules {
+			n.Rules[i].For = d
+		}
+		if err == nil && len(n.Rules) == 0 {
+			r.add(plan.Problem{What: "cannot use --net-for without rules", Rule: "it bounds how long the rules of --net hold", Remedy: "add --net allow:HOST"})
+		}
+		return struct{}{}, err
+	})
+}
+
+// maxDenials bounds the denials that are told at the end; --meta has more.
+const maxDenials = 5
+
+// netClosing is what of the network is news at the end of a run.
+func netClosing(n *isolate.NetSummary) []string {
+	if n == nil {
+		return nil
+	}
+	var lines []string
+	for i, d := range n.Denials {
+		if i == maxDenials {
+			lines = append(lines, fmt.Sprintf("network: %d more kinds of denials; --meta lists them", len(n.Denials)-i))
+			break
+		}
+		lines = append(lines, "network denied "+d.Text())
+	}
+	if n.Failed != "" {
+		lines = append(lines, "network: "+n.Failed)
+	}
+	return lines
+}
+
+// netCommand explains network policies.
+func (a *app) netCommand() *cobra.Command {
+	net := &cobra.Command{Use: "net", Short: netShort, Long: netLong, Args: cobra.ArbitraryArgs}
+	explain := &cobra.Command{DisableFlagsInUseLine: true, Use: "explain [flags] host[:port] ...", Short: netExplainShort, Long: netExplainLong, Args: cobra.ArbitraryArgs}
+	f := addFlags(explain, netFlags())
+	explain.RunE = func(_ *cobra.Command, args []string) error {
+		a.netExplain(f, args)
+		return nil
+	}
+	net.AddCommand(explain)
+	net.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			a.code = a.refuse(plan.Problem{What: fmt.Sprintf("cannot run isolate net %q: there is no such command", args[0]), Remedy: "isolate net explain HOST:PORT"})
+			return nil
+		}
+		return cmd.Help()
+	}
+	return net
+}
+
+// netExplain runs the decision function dry. Its exit code is 0 if everything
+// is allowed, 1 if something is denied.
+func (a *app) netExplain(f flags, targets []string) {
+	r := &reader{app: a, flags: f, problems: a.mistakes}
+	r.readPolicyFile()
+	r.readNet()
+	if len(targets) == 0 {
+		r.add(plan.Problem{What: "cannot explain: no host", Remedy: "isolate net explain --net allow:pypi.org pypi.org:443"})
+	}
+	var text strings.Builder
+	denied := false
+	for _, t := range targets {
+		flow, err := egress.ParseTarget(t)
+		if err != nil {
+			r.add(plan.Problem{What: err.Error(), Remedy: "give HOST:PORT or a URL"})
+			continue
+		}
+		s, d, err := egress.Explain(r.request.policy.Net, flow)
+		if err != nil {
+			r.add(plan.Problem{What: err.Error(), Remedy: "correct the policy"})
+			continue
+		}
+		denied = denied || !d.Allowed()
+		text.WriteString(s)
+	}
+	if len(r.problems) > 0 {
+		a.code = a.refuse(r.problems...)
+		return
+	}
+	_, _ = io.WriteString(a.stdout, text.String())
+	if denied {
+		a.code = 1
+	}
+}
+
+// The words of isolate net.
+const (
+	netShort        = "say what a network policy allows"
+	netLong         = "Programs have no network unless they are given one: --net allow:HOST[:PORT],… names what they may reach, --net full lets them reach everything public. docs/network.md says how."
+	netExplainShort = "say what becomes of a connection, and why"
+	netExplainLong  = "Runs the decision that is taken for every connection, without one. Names are not looked up. The exit code is 0 if all of it is allowed and 1 if something is denied."
+)

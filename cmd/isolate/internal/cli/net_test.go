@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+func TestNetFlags(t *testing.T) {
+	minute := time.Minute
+	for _, c := range []struct {
+		args []string
+		want egress.Policy
+	}{
+		{nil, egress.Policy{}},
+		{[]string{"--net", "none"}, egress.Policy{}},
+		{[]string{"--net", "full"}, egress.Policy{Mode: egress.ModeFull}},
+		{[]string{"--net", "restricted"}, egress.Policy{Mode: egress.ModeRestricted}},
+		{[]string{"--net", "allow:a.example", "--net", "allow:b.example:8443", "--net-for", "1m"}, egress.Policy{Mode: egress.ModeRestricted,
+			Rules: []egress.Rule{{Name: "a.example", For: minute}, {Name: "b.example", Ports: []int{8443}, For: minute}}}},
+		{[]string{"--net-preset", "pip"}, egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "pypi.org"}, {Name: "files.pythonhosted.org"}}}},
+	} {
+		f := &fake{}
+		if got := call(t, f, "/", append(append([]string{"exec"}, c.args...), "true")...); got != (called{}) {
+			t.Errorf("%v: got %+v", c.args, got)
+		}
+		if !reflect.DeepEqual(f.policy.Net, c.want) {
+			t.Errorf("%v: got %+v, want %+v", c.args, f.policy.Net, c.want)
+		}
+	}
+	for _, args := range [][]string{{"--net", "x"}, {"--net", "allow:*"}, {"--net", "full", "--net", "allow:a.example"}, {"--net-preset", "x"}, {"--net-for", "1m"},
+		{"--net", "allow:a.example", "--net-for", "x"}, {"--net", "none", "--net-preset", "pip"}} {
+		f := &fake{}
+		if got := call(t, f, "/", append(append([]string{"exec"}, args...), "true")...); got.code != exitRefused || !strings.Contains(got.stderr, "hint:") || f.opened != 0 {
+			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+}
+
+func TestNetExplain(t *testing.T) {
+	got := call(t, &fake{}, "/", "net", "explain", "--net", "allow:a.example", "a.example", "https://a.example/x")
+	if got.code != 0 || strings.Count(got.stdout, "allowed by https:a.example:443") != 2 {
+		t.Errorf("got %+v", got)
+	}
+	got = call(t, &fake{}, "/", "net", "explain", "--net", "allow:a.example", "a.example:22")
+	if got.code != 1 || !strings.Contains(got.stdout, "port_not_allowed") {
+		t.Errorf("got %+v", got)
+	}
+	for _, args := range [][]string{{"explain"}, {"explain", "127.1"}, {"explain", "a.example:x"}, {"x"}} {
+		if got := call(t, &fake{}, "/", append([]string{"net"}, args...)...); got.code != exitRefused || got.stderr == "" {
+			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+}
+
+func TestNetClosing(t *testing.T) {
+	s := egress.Summary{Failed: "broken"}
+	for _, h := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		s.Add(egress.Event{Type: egress.EventDNS, Name: h + ".example", Verdict: egress.Refuse, Reason: egress.ReasonNameNotAllowed, Hint: "--net allow:" + h + ".example"})
+	}
+	lines := netClosing(&s)
+	if len(lines) != maxDenials+2 || !strings.Contains(lines[0], "a.example") || !strings.Contains(lines[0], "--net allow:a.example") || !strings.Contains(lines[maxDenials], "2 more") {
+		t.Errorf("got %q", lines)
+	}
+	if netClosing(nil) != nil {
+		t.Error("without a network there are words")
+	}
+}
