@@ -267,6 +267,13 @@ func (c *cell) release(s *container.Seat) error {
 // does not leave processes, cgroups and descriptors for good.
 func maxIdleSeats() int { return max(8, 2*runtime.NumCPU()) }
 
+// kill begins to end the cell and all its sandboxes.
+func (c *cell) kill() {
+	if <-c.ready; c.err == nil {
+		c.c.Kill()
+	}
+}
+
 // close ends the cell, its processes, its seats' cgroups.
 func (c *cell) close() error {
 	<-c.ready

@@ -317,6 +317,11 @@ func (r *Runtime) Close() error {
 	r.mu.Unlock()
 
 	late := r.waitForCalls()
+	// the kernel takes some time to be done with a mount namespace: all of them
+	// are ended before one is waited for
+	for _, c := range cells {
+		c.kill()
+	}
 	r.mu.Lock()
 	left := maps.Clone(r.live)
 	r.mu.Unlock()

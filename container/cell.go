@@ -150,6 +150,15 @@ func answerBy(deadline time.Time, s sock, stage string, tape keeper.Tape) (reply
 	return r, nil
 }
 
+// Kill begins to end the cell with everything in it; Close must follow.
+func (c *Cell) Kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed && c.running {
+		_ = c.c.Signal(unix.SIGKILL)
+	}
+}
+
 // Close ends the cell with everything in it and waits for the kernel to be
 // done. It is idempotent.
 func (c *Cell) Close() error {
