@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/isolate-run/isolate/bridge"
@@ -144,9 +145,13 @@ values. To load it:
   zsh:  isolate completion zsh > "${fpath[1]}/_isolate"
   fish: isolate completion fish | source`
 
-// flagHelp is the help of the flags of exec and shell. pflag takes a word in
-// back quotes for the name of the value, so there are none.
-func flagHelp() map[string]string {
+// flagHelp is the help of all flags, made once: a server needs it for each
+// command that it carries out.
+var flagHelp = sync.OnceValue(allFlagHelp)
+
+// allFlagHelp makes it. pflag takes a word in back quotes for the name of the
+// value, so there are none.
+func allFlagHelp() map[string]string {
 	help := auditFlagHelp()
 	maps.Copy(help, map[string]string{
 		"in":            "copy a host file, or what is in a host directory, into /workspace, or to NAME there (repeatable)",

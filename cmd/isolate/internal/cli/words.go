@@ -320,6 +320,10 @@ func noServer(err *client.UnreachableError) plan.Problem {
 	}
 }
 
+func notThroughTheDoor(args []string) plan.Problem {
+	return plan.Problem{What: fmt.Sprintf("cannot carry out %q here: the server carries out exec, run and shell", args)}
+}
+
 func noName(command string) plan.Problem {
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot do %q with nothing: it has no name", command),
