@@ -28,6 +28,11 @@ type box struct {
 	clock   clock
 	record  *record          // nil if nothing is recorded
 	network *control.Process // nil without a network
+	// mourning waits for the network process to die before its time; over is
+	// closed when its time has come.
+	mourning sync.WaitGroup
+	over     chan struct{}
+	overOnce sync.Once
 
 	users   users
 	closing sync.Once
@@ -36,7 +41,7 @@ type box struct {
 
 // newBox begins to answer the sandbox's refused calls.
 func newBox(r *Runtime, c *cell, seat *container.Seat, sb *container.Sandbox, pl plan.Plan) *box {
-	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl}
+	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl, over: make(chan struct{})}
 	if sb.Listener != nil {
 		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl)})
 		sb.Listener = nil

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/egress/control"
@@ -109,12 +111,53 @@ func (b *box) startNetwork(ctx context.Context) error {
 			return errors.New("cannot intercept TLS: this machine has no bundle of trusted certificates; install ca-certificates")
 		}
 	}
+	spare, err := duplicate(device)
+	if err != nil {
+		device.Close()
+		return err
+	}
 	p, err := control.Start(ctx, netHelper(b.runtime.options.NetHelper), device, c, (*netRecorder)(b))
 	if err != nil {
+		spare.Close()
 		return err
 	}
 	b.network = p
+	b.mourning.Go(func() { b.mourn(spare) })
 	return nil
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep the network device: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "network device"), nil
+}
+
+// mourn waits for the end of the network process. If it died, another one, which
+// never allows anything, ends what the program still has open: a connection
+// that only waits would wait for ever.
+func (b *box) mourn(device *os.File) {
+	defer device.Close()
+	<-b.network.Done()
+	if !b.network.Died() {
+		return
+	}
+	var c control.Config
+	open, _ := b.sandbox.Connections() // the sandbox may be at its end, too
+	for _, x := range open {
+		c.Mourn = append(c.Mourn, control.Connection{Local: x[0], Remote: x[1]})
+	}
+	again, err := duplicate(device)
+	if err != nil {
+		return
+	}
+	p, err := control.Start(context.Background(), netHelper(b.runtime.options.NetHelper), again, c, nil)
+	if err != nil {
+		return // what is open stays silent; nothing gets out
+	}
+	defer p.Stop()
+	<-b.over
 }
 
 // addSecret reads a secret from our environment and makes what stands for it.
@@ -151,9 +194,12 @@ func (b *box) netSummary() *NetSummary {
 
 // endNetwork ends every flow and the process.
 func (b *box) endNetwork() {
-	if b.network != nil {
-		b.network.Stop()
+	if b.network == nil {
+		return
 	}
+	b.network.Stop()
+	b.overOnce.Do(func() { close(b.over) })
+	b.mourning.Wait()
 }
 
 // routes are what the sandbox's kernel sends to the network process.

@@ -3,8 +3,11 @@ package container
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -93,6 +96,47 @@ func (b *Sandbox) takeDevice(tape keeper.Tape) error {
 		return bug("no handle of the network device came")
 	}
 	return nil
+}
+
+// Connections are the TCP connections over the device, as the sandbox's kernel
+// has them.
+func (b *Sandbox) Connections() ([][2]netip.AddrPort, error) {
+	var out [][2]netip.AddrPort
+	for _, table := range []string{"tcp", "tcp6"} { // a socket of IPv6 may speak IPv4
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", b.pid, table))
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the connections of a sandbox: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) < 4 || f[3] == "0A" { // the heading, and listeners
+				continue
+			}
+			local, ok1 := kernelAddr(f[1])
+			remote, ok2 := kernelAddr(f[2])
+			if ok1 && ok2 && local.Addr() == netip.AddrFrom4(insideAddr) {
+				out = append(out, [2]netip.AddrPort{local, remote})
+			}
+		}
+	}
+	return out, nil
+}
+
+// kernelAddr reads "020012C6:01BB", words in the machine's order; of IPv6 only
+// what holds an IPv4 address.
+func kernelAddr(s string) (netip.AddrPort, bool) {
+	addr, port, _ := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(addr)
+	n, err2 := strconv.ParseUint(port, 16, 16)
+	if err != nil || err2 != nil || len(raw) != 4 && len(raw) != 16 {
+		return netip.AddrPort{}, false
+	}
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	a = a.Unmap()
+	return netip.AddrPortFrom(a, uint16(n)), a.Is4()
 }
 
 // tunDir is a directory of this process's with a TUN node that the ids of

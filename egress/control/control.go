@@ -17,6 +17,7 @@
 //	supervisor → ack             … the process waits for this before it goes on
 //	supervisor → policy          another policy; living flows are judged again
 //	process    → changed         … has done it, or says why not
+//	supervisor → config, mourn   in place of a process that died: its connections are ended
 //	either     closes            the process ends, and with it every flow
 package control
 
@@ -43,8 +44,17 @@ type Config struct {
 	Intercept bool `json:"intercept,omitempty"`
 	// Roots is the PEM bundle that upstream certificates are verified with.
 	Roots []byte `json:"roots,omitempty"`
+	// Mourn are the connections of a process that died: they are ended, and
+	// nothing is ever allowed. The program sees resets, not silence.
+	Mourn []Connection `json:"mourn,omitempty"`
 	// Secrets are the values of the variables that rules inject.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
+}
+
+// Connection is a TCP connection as the sandbox's kernel has it.
+type Connection struct {
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
 }
 
 // Secret is a value and what stands for it inside.

@@ -313,6 +313,13 @@ func (p *Process) Summary() egress.Summary {
 	return s
 }
 
+// Died tells, after Done, whether the process ended without being told to.
+func (p *Process) Died() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.stopped
+}
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -97,6 +97,7 @@ func start(c control.Config, device int, sink Sink) (*Network, control.Ready, er
 		n.Close()
 		return nil, ready, err
 	}
+	mourn(device, c.Mourn)
 	return n, ready, nil
 }
 
