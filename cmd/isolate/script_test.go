@@ -73,7 +73,6 @@ func TestServedScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Python3)
 	runScripts(t, "testdata/sandbox", startServer)
 	runScripts(t, "testdata/served", startServer)
-	runScripts(t, "testdata/tools", startServer)
 }
 
 func noServer(*testscript.Env) error { return nil }
