@@ -17,6 +17,7 @@ type checker struct {
 	// defaults are the parsed defaults of properties, by their schema. Empty
 	// if one of them does not fit its own schema: then they are only words.
 	defaults map[*jsonschema.Schema]any
+	costs    *costs
 }
 
 const draft7 = "http://json-schema.org/draft-07/schema#"
@@ -37,14 +38,33 @@ func newChecker(s *jsonschema.Schema) (*checker, error) {
 	}
 	c := &checker{schema: s}
 	var err error
-	c.resolved, err = resolve(s, &jsonschema.ResolveOptions{ValidateDefaults: true})
-	if err == nil {
-		c.defaults = map[*jsonschema.Schema]any{}
-		c.collect(s, map[*jsonschema.Schema]bool{})
+	if c.resolved, err = resolve(s, &jsonschema.ResolveOptions{}); err != nil {
+		return nil, err
+	}
+	if c.costs, err = newCosts(s); err != nil {
+		return nil, err
+	}
+	if !c.defaultsCheap() {
 		return c, nil
 	}
-	c.resolved, err = resolve(s, &jsonschema.ResolveOptions{})
-	return c, err
+	if checked, err := resolve(s, &jsonschema.ResolveOptions{ValidateDefaults: true}); err == nil {
+		c.resolved, c.defaults = checked, map[*jsonschema.Schema]any{}
+		c.collect(s, map[*jsonschema.Schema]bool{})
+	}
+	return c, nil
+}
+
+// defaultsCheap says whether the defaults can be held against their schemas.
+func (c *checker) defaultsCheap() bool {
+	for s := range c.costs.edges {
+		if s.Default == nil {
+			continue
+		}
+		if v, err := parse(s.Default); err != nil || !c.costs.allows(s, v, len(s.Default)) {
+			return false
+		}
+	}
+	return true
 }
 
 // resolve is Schema.Resolve, which panics on some schemas.
@@ -135,6 +155,9 @@ func (c *checker) check(args map[string]any) (json.RawMessage, *Error) {
 		c.fill(c.schema, args)
 	}
 	canonical := appendCanonical(nil, args)
+	if !c.costs.allows(c.schema, args, len(canonical)) {
+		return nil, fault(CodeInvalid, "the arguments take too many steps to be held against the tool's schema")
+	}
 	if c.valid(native(args)) {
 		return canonical, nil
 	}
