@@ -23,7 +23,11 @@ func (c *call) approve() *outcome {
 	}
 	// One question about a tool at a time: an answer for N calls then covers
 	// those that wait, and denials stop them.
-	c.mark(func() { c.rec.State = Waiting })
+	c.mark(func() {
+		if !c.settled {
+			c.rec.State = Waiting
+		}
+	})
 	select {
 	case c.use.asking <- struct{}{}:
 		defer func() { <-c.use.asking }()
@@ -46,7 +50,7 @@ func (c *call) approve() *outcome {
 func (b *Broker) standing(u *usage) (granted bool, denials int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.denials) > 0 && time.Since(b.denials[0]) > DenialWindow {
+	for len(b.denials) > 0 && b.elapsed()-b.denials[0] > DenialWindow {
 		b.denials = b.denials[1:]
 	}
 	if u.grants > 0 {
@@ -54,6 +58,35 @@ func (b *Broker) standing(u *usage) (granted bool, denials int) {
 		return true, 0
 	}
 	return false, len(b.denials)
+}
+
+// hold stops the time that counts for DenialWindow until release is called.
+// Else questions that nobody answers, of which each takes longer than a denial
+// counts, would never be too many: a program could keep its clock stopped for
+// as many of them as it may make calls.
+func (b *Broker) hold() (release func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open++; b.open == 1 {
+		b.openSince = time.Now()
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.open--; b.open == 0 {
+			b.stood += time.Since(b.openSince)
+		}
+	}
+}
+
+// elapsed is the time of the run without that in which somebody was asked. The
+// caller holds the lock.
+func (b *Broker) elapsed() time.Duration {
+	now := time.Now()
+	if b.open > 0 {
+		now = b.openSince
+	}
+	return now.Sub(b.start) - b.stood
 }
 
 // verdict is what an Approver answered.
@@ -67,6 +100,7 @@ func (c *call) ask() *outcome {
 	wait := c.b.options.ApprovalWait
 	ctx, cancel := context.WithTimeout(c.ctx, wait)
 	defer cancel()
+	defer c.b.hold()()
 	if hold := c.b.options.Hold; hold != nil {
 		defer hold()()
 	}
@@ -127,7 +161,8 @@ func (c *call) allowed(d Decision) *outcome {
 			c.approved(a)
 			return &outcome{state: Refused, err: err, detail: "the arguments as they were edited do not fit"}
 		}
-		a.Edited = canonical
+		// Who changes what a call says has not allowed others as they are.
+		a.Edited, d.For = canonical, 1
 		c.mark(func() { c.args = canonical })
 	}
 	c.mark(func() { c.use.grants += max(d.For-1, 0) })
@@ -152,7 +187,7 @@ func (c *call) edited(args json.RawMessage) (json.RawMessage, *Error) {
 func (c *call) denied(by, reason string, e *Error) *outcome {
 	c.approved(Approved{Verdict: Deny, By: by, Reason: cut(reason, detailMax)})
 	if e.Code == CodeDenied || e.Code == CodeApprovalWait {
-		c.mark(func() { c.b.denials = append(c.b.denials, time.Now()) })
+		c.mark(func() { c.b.denials = append(c.b.denials, c.b.elapsed()) })
 	}
 	return &outcome{state: Refused, err: e}
 }

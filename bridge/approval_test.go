@@ -151,6 +151,69 @@ func TestDenialLimit(t *testing.T) {
 	})
 }
 
+// A program whose questions nobody answers kept its clock stopped for 300 s per
+// call: a denial was forgotten before the third question had timed out.
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		questions, held := 0, time.Duration(0)
+		b := newBroker(t, Options{MaxCalls: NoLimit, Hold: func() func() {
+			begun := time.Now()
+			return func() { held += time.Since(begun) }
+		}, Approver: decider(func(ctx context.Context, _ Question) (Decision, error) {
+			questions++
+			<-ctx.Done()
+			return Decision{}, ctx.Err()
+		})}, asked)
+		for range 3 {
+			refused(t, ask(b, "pay", "{}"), CodeApprovalWait, "nobody decided")
+		}
+		for range 47 {
+			refused(t, ask(b, "pay", "{}"), CodeDenialLimit, "without asking")
+		}
+		if questions != 3 || held != 3*DefaultApprovalWait {
+			t.Errorf("asked %d times, the clock stood for %v", questions, held)
+		}
+		time.Sleep(DenialWindow + time.Second)
+		refused(t, ask(b, "pay", "{}"), CodeApprovalWait, "nobody decided")
+		b.Close()
+	})
+}
+
+// Who changes the arguments of a call and allows five has not seen the others.
+func TestEditedGrant(t *testing.T) {
+	questions := 0
+	b := newBroker(t, Options{Approver: decider(func(context.Context, Question) (Decision, error) {
+		questions++
+		return Decision{Verdict: Allow, For: 5, Args: json.RawMessage(`{"to":"/safe"}`)}, nil
+	})}, asked)
+	for range 3 {
+		if a := ask(b, "pay", `{"to":"/evil"}`); string(a.Value) != `{"to":"/safe"}` {
+			t.Errorf("%s, %v", a.Value, a.Err)
+		}
+	}
+	if questions != 3 {
+		t.Errorf("asked %d times", questions)
+	}
+}
+
+// A call that was answered before its turn came asks nobody, and its record
+// stays what it is.
+func TestAnsweredBeforeItsTurn(t *testing.T) {
+	b := newBroker(t, Options{Approver: decider(func(context.Context, Question) (Decision, error) {
+		t.Error("somebody was asked")
+		return Decision{}, nil
+	})}, asked)
+	c := b.admit(incoming{Request: Request{ID: "a", Tool: "pay"}, args: map[string]any{}}, func(Answer) {})
+	b.mu.Lock()
+	b.active-- // nobody runs it before Close
+	b.mu.Unlock()
+	b.Close()
+	c.run()
+	if r := b.Summary().Calls[0]; r.State != Refused || r.Code != CodeClosed || r.Approval != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The end of the run ends the wait for a person who does not listen.
 func TestCloseWhileAsking(t *testing.T) {
 	release, open := make(chan struct{}), make(chan struct{})

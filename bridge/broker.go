@@ -57,8 +57,11 @@ type Broker struct {
 	seq       int64
 	requests  int64 // bytes so far
 	responses int64
-	reported  int64 // refusals that went to the journal
-	denials   []time.Time
+	reported  int64           // refusals that went to the journal
+	denials   []time.Duration // when, by elapsed
+	open      int             // questions that are
+	openSince time.Time
+	stood     time.Duration // how long there were any, before that
 	sum       Summary
 	records   []*Record
 }
@@ -112,6 +115,10 @@ func (b *Broker) Do(ctx context.Context, r Request) Answer {
 		req.fault = fault(CodeBadJSON, err.Error())
 	case !ok:
 		req.fault = fault(CodeBadRequest, "the arguments are no object")
+	}
+	if len(r.Tool) > maxToolName {
+		// No tool has such a name, and a record must not hold a megabyte.
+		req.Tool, req.fault = "", fault(CodeUnknownTool, "the name is too long")
 	}
 	req.args = args
 	answers := make(chan Answer, 1)

@@ -47,6 +47,16 @@ func schemaOf(t testing.TB, text string) *jsonschema.Schema {
 	return &s
 }
 
+// A name is kept only if a tool could have it: through the socket it may be a
+// megabyte, and there are a thousand records.
+func TestLongName(t *testing.T) {
+	b := newBroker(t, Options{}, echo)
+	refused(t, ask(b, strings.Repeat("x", 1<<20), "{}"), CodeUnknownTool, "too long")
+	if r := b.Summary().Calls[0]; len(r.Tool) > maxToolName || r.Code != CodeUnknownTool {
+		t.Errorf("a name of %d bytes is recorded, %+v", len(r.Tool), r.Code)
+	}
+}
+
 // B 64, C of the issue: the cap is exact, whatever becomes of the calls.
 func TestCap(t *testing.T) {
 	for name, tool := range map[string]Tool{

@@ -46,6 +46,9 @@ type outcome struct {
 // and the tool.
 func (c *call) run() {
 	defer c.cancel()
+	if c.over() {
+		return
+	}
 	if end := c.approve(); end != nil {
 		c.settle(*end)
 		return
@@ -89,6 +92,12 @@ func (c *call) mark(change func()) {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	change()
+}
+
+// over tells that the call was answered.
+func (c *call) over() (settled bool) {
+	c.mark(func() { settled = c.settled })
+	return settled
 }
 
 // start notes that the tool is about to run; false if the call is over.
@@ -154,9 +163,7 @@ func (c *call) abandon() {
 
 // returned is what becomes of a tool's reply.
 func (c *call) returned(ctx context.Context, limit time.Duration, reply Reply, err error, crash string) {
-	over := false
-	c.mark(func() { over = c.settled })
-	if over || !c.settle(c.judge(ctx, limit, reply, err, crash)) {
+	if c.over() || !c.settle(c.judge(ctx, limit, reply, err, crash)) {
 		c.discard()
 	}
 }

@@ -51,7 +51,8 @@ const (
 	DefaultTotalRequestBytes  = 64 << 20
 	DefaultTotalResponseBytes = 256 << 20
 	DefaultApprovalWait       = 300 * time.Second
-	// Denials in DenialWindow after which nobody is asked any more.
+	// Denials in DenialWindow after which nobody is asked any more. The time in
+	// which somebody is being asked does not count for the window.
 	DenialLimit  = 3
 	DenialWindow = 600 * time.Second
 )
@@ -109,7 +110,7 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Decision struct {
 	Verdict Verdict
 	// For is how many calls of the same tool Allow covers, this one included.
-	// Zero means one.
+	// Zero means one, and so does any number if Args are changed.
 	For int
 	// Args takes the place of the arguments; it is checked against the schema
 	// again. Nil means unchanged.
