@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,26 +44,48 @@ func failed(code bridge.Code, message, detail string) error {
 	return &failure{&bridge.Error{Class: bridge.Failed, Code: code, Message: message}, message + ": " + detail}
 }
 
-// call calls a tool once.
+// call calls a tool once. A request that the server cannot have seen, because
+// the connection or the session had ended before, is made on a new one.
 func (s *Server) call(ctx context.Context, name string, hasOutput bool, c bridge.Call) (bridge.Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)() // Close ends calls
-	now, err := s.current(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return bridge.Reply{}, ctx.Err()
+	for again := false; ; again = true {
+		now, err := s.current(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return bridge.Reply{}, ctx.Err()
+			}
+			return bridge.Reply{}, failed(CodeServerGone, "the tool's server cannot be reached; nothing was done", err.Error())
 		}
-		return bridge.Reply{}, failed(CodeServerGone, "the tool's server cannot be reached; nothing was done", err.Error())
+		if now.changed[name] {
+			return bridge.Reply{}, failed(CodeToolChanged, "the tool is not what it was when the run began; nothing was done", "the server was connected again and describes it otherwise")
+		}
+		unsent := &atomic.Bool{}
+		result, err := now.CallTool(context.WithValue(ctx, unsentKey{}, unsent), &sdk.CallToolParams{Name: name, Arguments: c.Args})
+		switch {
+		case err == nil:
+			return reply(ctx, result, hasOutput, c.Files)
+		case ctx.Err() == nil && !again && (unsent.Load() || unseen(err)):
+			now.settle(ctx)
+		default:
+			return bridge.Reply{}, now.failure(ctx, s.config.hide(err))
+		}
 	}
-	if now.changed[name] {
-		return bridge.Reply{}, failed(CodeToolChanged, "the tool is not what it was when the run began; nothing was done", "the server was connected again and describes it otherwise")
+}
+
+// unseen says whether the server cannot have begun what the error is of.
+func unseen(err error) bool {
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
+}
+
+// settle waits until an ended session is known to have ended.
+func (s *session) settle(ctx context.Context) {
+	select {
+	case <-s.gone:
+	case <-ctx.Done():
+	case <-time.After(endTime):
 	}
-	result, err := now.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: c.Args})
-	if err != nil {
-		return bridge.Reply{}, now.failure(ctx, s.config.hide(err))
-	}
-	return reply(ctx, result, hasOutput, c.Files)
 }
 
 // failure says what went wrong with a call that has no result.
@@ -74,7 +98,7 @@ func (s *session) failure(ctx context.Context, err error) error {
 		return spoken(wire)
 	}
 	detail := err.Error()
-	if errors.Is(err, sdk.ErrConnectionClosed) { // before it was sent
+	if unseen(err) {
 		return failed(CodeServerGone, "the tool's server has gone; nothing was done", detail)
 	}
 	if s.line != nil && !s.line.broken.Load() {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,6 +202,61 @@ func TestServerDies(t *testing.T) {
 	if got, err := call(t, s, "text", "{}"); err != nil || got != results["text"] {
 		t.Errorf("after a second death: %s, %v", got, err)
 	}
+}
+
+// A server that was replaced, and has forgotten its sessions or closed its
+// connections, is used on without an error: nothing had been sent, or nothing
+// begun.
+func TestServerIsReplaced(t *testing.T) {
+	var now atomic.Pointer[http.Handler]
+	replace := func() {
+		server := good()
+		var h http.Handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+		now.Store(&h)
+		t.Cleanup(func() { // it is forgotten, and does not know
+			for session := range server.Sessions() {
+				session.Close()
+			}
+		})
+	}
+	replace()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
+	defer web.Close()
+	s := open(t, Config{Name: "s", URL: web.URL})
+	for range 2 {
+		replace()
+		if got, err := call(t, s, "text", "{}"); err != nil || got != results["text"] {
+			t.Fatalf("over HTTP: %s, %v", got, err)
+		}
+		time.Sleep(2 * retryMin)
+	}
+	file := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	conns := make(chan net.Conn, 10)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns <- conn
+			go func() { _ = good().Run(context.Background(), &sdk.IOTransport{Reader: conn, Writer: conn}) }()
+		}
+	}()
+	s = open(t, Config{Name: "s", Socket: file})
+	for range 2 {
+		(<-conns).Close()
+		if got, err := call(t, s, "text", "{}"); err != nil || got != results["text"] {
+			t.Fatalf("over a socket: %s, %v", got, err)
+		}
+		time.Sleep(2 * retryMin)
+	}
+	s.Close()
+	(<-conns).Close()
 }
 
 // The tools that were admitted are the ones that run.

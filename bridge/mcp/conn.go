@@ -85,6 +85,11 @@ func (c *lineConn) read() (jsonrpc.Message, error) {
 	}
 }
 
+// unsentKey is where the context of a call may have an *atomic.Bool, which Write
+// sets when the server has seen nothing of the message. The error of the call
+// does not tell: that the connection has ended may be noticed first.
+type unsentKey struct{}
+
 // Write writes a message. A message that was written in part ends the
 // connection: what follows would be no message.
 func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
@@ -111,6 +116,9 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		<-set // else it would hit the next message
 	}
 	if err != nil {
+		if unsent, ok := ctx.Value(unsentKey{}).(*atomic.Bool); ok && n == 0 {
+			unsent.Store(true)
+		}
 		if n > 0 || ctx.Err() == nil {
 			_ = c.Close()
 		}
