@@ -158,7 +158,11 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	if err != nil {
 		return Result{Reason: ReasonSandboxError}, err
 	}
-	if err := errors.Join(checkCmd(c, pl), r.checkAudit(c)); err != nil {
+	err = checkCmd(c, pl)
+	if err == nil {
+		err = r.checkAudit(c)
+	}
+	if err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	if err := r.enter(); err != nil {

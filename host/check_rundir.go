@@ -110,7 +110,7 @@ func checkRundirParent(s *sight) Check {
 		if err != nil {
 			break // it is made by whoever may write above it
 		}
-		strange := f.UID != 0 && f.UID != s.o.UID
+		strange := f.UID != 0 && f.UID != s.o.UID && !(f.UID == overflowUID && s.mapped())
 		others := f.Mode.Perm()&0o022 != 0 && f.Mode&fs.ModeSticky == 0
 		switch link := f.Mode&fs.ModeSymlink != 0; {
 		case strange || others && !link:
@@ -131,6 +131,17 @@ func checkRundirParent(s *sight) Check {
 		at, todo = path.Join(at, todo[0]), todo[1:]
 	}
 	return rundirParent.ok("every directory above " + s.runtimeDir() + " is root's or the user's, and closed to others or sticky")
+}
+
+// overflowUID is who the kernel says owns what belongs to an id that the user
+// namespace does not map: in a rootless container, all that the host owns
+// (/proc/sys/kernel/overflowuid, which nobody changes).
+const overflowUID = 65534
+
+// mapped tells whether we are in a user namespace that lacks ids.
+func (s *sight) mapped() bool {
+	m := strings.Join(strings.Fields(s.o.text("/proc/self/uid_map")), " ")
+	return m != "" && m != "0 0 4294967295"
 }
 
 // octal is the mode as chmod takes it.
