@@ -14,10 +14,9 @@ import (
 
 // pair is two ends, the second of which another process would hold.
 type pair struct {
-	name          string
-	reader        func(t *testing.T) (theirs, writes *os.File)
-	writer        func(t *testing.T) (theirs, reads *os.File)
-	keepsBlocking bool
+	name   string
+	reader func(t *testing.T) (theirs, writes *os.File)
+	writer func(t *testing.T) (theirs, reads *os.File)
 }
 
 func pipe(t *testing.T) (r, w *os.File) {
