@@ -32,6 +32,7 @@ type box struct {
 	// closed when its time has come.
 	mourning sync.WaitGroup
 	over     chan struct{}
+	netEnv   map[string]string // what programs are told of the network
 	overOnce sync.Once
 
 	users   users

@@ -96,8 +96,8 @@ func (b *box) startNetwork(ctx context.Context) error {
 	}
 	b.sandbox.Device = nil
 	c := control.Machine()
+	c.Intercept = b.plan.Intercepts()
 	for _, r := range b.plan.NetPolicy.Rules {
-		c.Intercept = c.Intercept || r.Intercepts()
 		for _, s := range r.Inject {
 			if err := addSecret(&c, s.Variable); err != nil {
 				device.Close()
@@ -122,6 +122,10 @@ func (b *box) startNetwork(ctx context.Context) error {
 		return err
 	}
 	b.network = p
+	if err := b.trust(c, p.Ready.CA); err != nil {
+		spare.Close()
+		return err
+	}
 	b.mourning.Go(func() { b.mourn(spare) })
 	return nil
 }

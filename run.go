@@ -95,12 +95,17 @@ func throughProc(p string) bool {
 	return false
 }
 
-// environment is the plan's with the command's own.
-func environment(pl plan.Plan, own map[string]string) (env []string, searchPath string) {
+// environment is the plan's with what the network adds and the command's own.
+func environment(pl plan.Plan, net, own map[string]string) (env []string, searchPath string) {
 	all := map[string]string{}
 	for _, kv := range pl.Env {
 		k, v, _ := strings.Cut(kv, "=")
 		all[k] = v
+	}
+	for k, v := range net {
+		if _, set := all[k]; !set { // the author's own wins
+			all[k] = v
+		}
 	}
 	for k, v := range own {
 		all[k] = pl.Extend(k, all[k], v)
@@ -132,7 +137,7 @@ func (b *box) run(ctx context.Context, c Cmd, with company) (Result, error) {
 		}
 		own[socketVariable] = socketPath
 	}
-	prog.Env, prog.Path = environment(b.plan, own)
+	prog.Env, prog.Path = environment(b.plan, b.netEnv, own)
 	if prog.Dir == "" {
 		prog.Dir = "/workspace"
 	}

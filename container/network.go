@@ -53,6 +53,21 @@ func networkDevice(b *keeper.Builder, tunDir keeper.Reg) keeper.Reg {
 	return tun
 }
 
+// NetworkFiles is where the sandbox sees what its network process tells it:
+// whom to trust.
+const NetworkFiles = "/run/isolate"
+
+// networkFiles mounts the directory, read-only for the program, and returns the
+// register of a handle by which the supervisor writes: of the mount that the
+// program's one covers.
+func networkFiles(b *keeper.Builder) keeper.Reg {
+	mount(b, "mount tmpfs on "+NetworkFiles, "tmpfs", NetworkFiles, "tmpfs", noDev|unix.MS_NOEXEC, "size=4m,nr_inodes=16,mode=0755")
+	dir := b.CallReg("open "+NetworkFiles, unix.SYS_OPENAT, atCwd, keeper.Str(NetworkFiles), keeper.Int(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), null)
+	bind(b, NetworkFiles, NetworkFiles)
+	mount(b, "make "+NetworkFiles+" read-only", "none", NetworkFiles, "none", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|noDev|unix.MS_NOEXEC, "")
+	return dir
+}
+
 // ifreq is struct ifreq: a name and a union.
 func ifreq(value []byte) []byte {
 	b := make([]byte, 40)
@@ -82,7 +97,7 @@ func defaultRoute() []byte {
 func uint16le(v uint16) []byte { return binary.NativeEndian.AppendUint16(nil, v) }
 func uint32le(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
 
-// takeDevice receives the device's other end.
+// takeDevice receives the device's other end, and the directory of its files.
 func (b *Sandbox) takeDevice(tape keeper.Tape) error {
 	if !b.plan.HasNetwork() {
 		return nil
@@ -94,6 +109,16 @@ func (b *Sandbox) takeDevice(tape keeper.Tape) error {
 	b.Device = r.fd
 	if b.Device == nil {
 		return bug("no handle of the network device came")
+	}
+	if !b.plan.Intercepts() {
+		return nil
+	}
+	if r, err = answer(b.sock, "sandbox", tape); err != nil {
+		return err
+	}
+	b.NetworkDir = r.fd
+	if b.NetworkDir == nil {
+		return bug("no handle of the network's files came")
 	}
 	return nil
 }

@@ -114,6 +114,9 @@ type Sandbox struct {
 	// Device is the other end of the network device; nil without one. Who
 	// takes it closes it and sets it to nil.
 	Device *os.File
+	// NetworkDir is the directory behind NetworkFiles; nil if nothing is
+	// intercepted.
+	NetworkDir *os.File
 	// Listener is the seccomp notification descriptor; nil without one. Who
 	// takes it closes it and sets it to nil.
 	Listener *os.File
@@ -364,7 +367,7 @@ func (b *Sandbox) Close() error {
 	_ = b.sock.close()
 	<-b.ended
 	b.pidfd.Close()
-	for _, f := range []*os.File{b.Workspace, b.Bridge, b.Device, b.Listener} {
+	for _, f := range []*os.File{b.Workspace, b.Bridge, b.Device, b.NetworkDir, b.Listener} {
 		if f != nil {
 			f.Close()
 		}

@@ -153,9 +153,12 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	}
 	// 7. loopback, and the device of a sandbox with a network
 	loopbackUp(b)
-	device := keeper.Reg(0)
+	device, netDir := keeper.Reg(0), keeper.Reg(0)
 	if p.HasNetwork() {
 		device = networkDevice(b, 1)
+	}
+	if p.Intercepts() {
+		netDir = networkFiles(b)
 	}
 	b.Call("set host name", unix.SYS_SETHOSTNAME, keeper.Str(p.Hostname), keeper.Int(len(p.Hostname)))
 	// 8. hand out the workspace
@@ -172,6 +175,10 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	if p.HasNetwork() {
 		b.Send("report the network device", keeper.R(0), keeper.R(device))
 		b.Call("close the network device", unix.SYS_CLOSE, keeper.R(device))
+	}
+	if p.Intercepts() {
+		b.Send("report the network's files", keeper.R(0), keeper.R(netDir))
+		b.Call("close the network's files", unix.SYS_CLOSE, keeper.R(netDir))
 	}
 	// 10. the limits of each process, and the filter last: the init lives
 	// under them as its programs do

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/isolate-run/isolate/egress"
@@ -13,6 +14,12 @@ const gateway = "198.18.0.1"
 
 // HasNetwork tells whether the sandbox has a way out.
 func (p Plan) HasNetwork() bool { return p.NetPolicy != nil }
+
+// Intercepts tells whether TLS of the sandbox is ended by the network process,
+// which then has to be trusted inside.
+func (p Plan) Intercepts() bool {
+	return p.NetPolicy != nil && slices.ContainsFunc(p.NetPolicy.Rules, egress.Rule.Intercepts)
+}
 
 // network decides the mode. A network needs a device, a process to hold it, and
 // a profile that has sockets.

@@ -49,6 +49,9 @@ func identityFiles(t *tree, id Identity) {
 	t.file("/etc/nsswitch.conf", []byte("passwd: files\ngroup: files\nshadow: files\nhosts: "+hosts+"\nnetworks: files\nprotocols: files\nservices: files\n"), 0o644)
 	t.file("/etc/machine-id", []byte(machineID+"\n"), 0o444)
 	t.file("/etc/resolv.conf", []byte(resolv), 0o644)
+	if id.Resolver != "" {
+		t.dir("/run/isolate") // for certificates of the network process
+	}
 	t.file("/etc/host.conf", []byte("multi on\n"), 0o644)
 	t.file("/etc/environment", nil, 0o644)
 }

@@ -67,7 +67,7 @@ func readHead(b []byte) (head, error) {
 		return h, errHead
 	}
 	h.target = first[1]
-	h.absolute = strings.Contains(h.target, "://")
+	h.absolute = !strings.HasPrefix(h.target, "/") && strings.Contains(h.target, "://")
 	hosts, lengths, encodings := 0, 0, 0
 	for i, l := range lines {
 		if strings.ContainsAny(l, "\r\n\x00") {

@@ -94,6 +94,7 @@ func TestPlainHTTP(t *testing.T) {
 		up               int // requests that reach the server
 	}{
 		{"two", "GET /a?q=1 HTTP/1.1\r\n" + host + "\r\nGET /b HTTP/1.1\r\n" + host + "\r\n", "200 200", "", 2},
+		{"a URL in the query", "GET /r?to=https://x.example/ HTTP/1.1\r\n" + host + "\r\n", "200", "", 1},
 		{"post", "POST /a HTTP/1.1\r\n" + host + "Content-Length: 4\r\n\r\nbody", "200", "", 1},
 		{"chunked", "POST /a HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", "200", "", 1},
 		{"expect", "POST /a HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 4\r\n\r\nbody", "100 200", "", 1},

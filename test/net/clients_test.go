@@ -1,0 +1,126 @@
+package net
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/egress"
+)
+
+// clients are real programs against the fake registries. None has a proxy set.
+var clients = []struct {
+	name, needs, script, want string
+	http                      bool
+}{
+	{"curl", "curl", "curl -sSL https://registry.example/redirect?to=https://cdn.example/x", "cdn.example /x", false},
+	{"wget", "wget", "wget -qO- ${CA:+--ca-certificate=$CA} 'https://registry.example/redirect?to=https://cdn.example/x'", "cdn.example /x", false},
+	{"python", "python3", `python3 -c 'import urllib.request as u; print(u.urlopen("https://registry.example/redirect?to=https://cdn.example/x").read().decode())'`, "cdn.example /x", false},
+	{"node", "node", `node -e 'fetch("https://registry.example/redirect?to=https://cdn.example/x").then(r=>r.text()).then(console.log,e=>console.log(e.cause||e))'`, "cdn.example /x", false},
+	{"git", "git", "git ls-remote https://registry.example/repo.git", "refs/heads/main", false},
+	{"pip", "pip", "python3 -m pip install -q --no-cache-dir --disable-pip-version-check --target t --index-url https://registry.example/simple hello && python3 t/hello.py", "hello from the wheel", false},
+	{"npm", "npm", "npm install --silent --fetch-retries=0 --no-audit --no-fund --registry https://registry.example hello-npm && node -e 'require(\"hello-npm\")'", "hello from npm", false},
+	{"go", "go", "mkdir m && cd m && GOFLAGS=-mod=mod GOPROXY=https://registry.example/goproxy GOSUMDB=off go mod download -json example.org/hello@v1.0.0 | grep Zip", "v1.0.0.zip", false},
+	{"apt", "apt-get", `mkdir -p l/partial c/partial && echo 'deb [trusted=yes] http://registry.example/debian stable main' >s.list && apt-get -q -o Dir::Etc::SourceList=$PWD/s.list -o Dir::Etc::SourceParts=/nonexistent -o Dir::State=$PWD -o Dir::State::Lists=$PWD/l -o Dir::Cache=$PWD/c -o Dir::State::status=/dev/null -o APT::Sandbox::User= -o Acquire::AllowInsecureRepositories=1 -o Acquire::Languages=none update; grep -h Package: l/*Packages*`, "hello-apt", true},
+}
+
+// D 75: with exactly the hosts that are needed, in both ways of TLS; without
+// one of them the denial names it.
+func TestClients(t *testing.T) {
+	r := open(t)
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := exec.LookPath(c.needs); err != nil {
+				t.Skipf("needs %s", c.needs)
+			}
+			for _, mode := range []egress.TLS{egress.Peek, egress.Intercept} {
+				if c.http && mode == egress.Intercept {
+					continue
+				}
+				for _, hosts := range [][]string{{"registry.example", "cdn.example"}, {"registry.example"}} {
+					p := isolate.Policy{Net: egress.Policy{Mode: egress.ModeRestricted}, Wall: 90 * time.Second, Memory: 2 * isolate.Size(1<<30), Disk: isolate.Size(1 << 30)}
+					for _, h := range hosts {
+						rule := egress.Rule{Name: h, TLS: mode}
+						if c.http {
+							rule.Protocol = egress.HTTP
+						}
+						p.Net.Rules = append(p.Net.Rules, rule)
+					}
+					res := runClient(t, r, p, c.script, mode)
+					got := strings.Contains(out(res), c.want)
+					if got != (len(hosts) == 2) {
+						t.Errorf("%s, %v: %s\n%s\n%+v", mode, hosts, out(res), res.Stderr.Kept, res.Net)
+					}
+					if len(hosts) == 1 && !deniedHost(res, "cdn.example") {
+						t.Errorf("%s: the denial does not name the host: %+v", mode, res.Net)
+					}
+				}
+			}
+		})
+	}
+}
+
+// runClient runs a script that trusts the world, by its own variables where TLS
+// passes through, and by what the sandbox is told where it does not.
+func runClient(t *testing.T, r *isolate.Runtime, p isolate.Policy, script string, mode egress.TLS) isolate.Result {
+	t.Helper()
+	ca := "/etc/ssl/certs/ca-certificates.crt"
+	env := map[string]string{"NO_PROXY": "*", "npm_config_cache": "/tmp/npm", "CA": ca}
+	if mode == egress.Peek {
+		for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"} {
+			env[name] = ca
+		}
+	} else {
+		env["CA"] = "/run/isolate/ca-bundle.pem"
+	}
+	if _, err := exec.LookPath("go"); err == nil {
+		env["GOCACHE"], env["GOPATH"] = "/tmp/gocache", "/tmp/gopath"
+	}
+	p.ReadOnly = tools(t)
+	env["PATH"] = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
+	res, err := r.Run(context.Background(), p, isolate.Cmd{Args: []string{"sh", "-c", script}, Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// tools are programs outside of /usr/bin that clients need: none so far, as /usr
+// is shown whole.
+func tools(*testing.T) []isolate.Bind { return nil }
+
+func deniedHost(res isolate.Result, host string) bool {
+	for _, d := range res.Net.Denials {
+		if d.Host == host && d.Reason == egress.ReasonNameNotAllowed {
+			return true
+		}
+	}
+	return false
+}
+
+// Interception from the inside: methods, paths, and a secret that the program
+// does not have.
+func TestInterceptInside(t *testing.T) {
+	t.Setenv("WORLD_TOKEN", "s3cr3t-of-the-host")
+	r := open(t)
+	p := isolate.Policy{Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{
+		{Name: "api.example", Methods: []string{"GET"}, Paths: []string{"/header", "/v1/**"}, Inject: []egress.Secret{{Header: "Authorization", Variable: "WORLD_TOKEN", Prefix: "Bearer "}}},
+		{Name: "allowed.example", TLS: egress.Intercept},
+	}}}
+	res := sh(t, r, p, `echo "$WORLD_TOKEN"; curl -sS -H "Authorization: Bearer $WORLD_TOKEN" https://api.example/header; echo
+		for u in https://api.example/v1/x https://api.example/v2 "https://api.example/v1/%2e%2e/x"; do curl -sS -o /dev/null -w '%{http_code} ' --path-as-is $u; done
+		curl -sS -o /dev/null -w '%{http_code} ' -X POST https://api.example/v1/x; curl -sS -o /dev/null -w '%{http_code}\n' -H "X: $WORLD_TOKEN" https://allowed.example/
+		ls -l /run/isolate; touch /run/isolate/x 2>&1; env | grep -c CA_BUNDLE`)
+	text := out(res)
+	if strings.Contains(text, "s3cr3t") {
+		t.Errorf("the secret is inside: %s", text)
+	}
+	for _, want := range []string{"isolate-placeholder-", "\n[removed]\n", "200 403 400 405 403", "Read-only file system"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s\n%s\n%+v", want, text, res.Stderr.Kept, res.Net)
+		}
+	}
+}
