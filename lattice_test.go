@@ -52,8 +52,9 @@ var lattice = map[string][]string{
 
 	"cmd/isolate":                   {".", "cmd/isolate/internal/ahead", "cmd/isolate/internal/cli"},
 	"cmd/isolate/internal/ahead":    {},
-	"cmd/isolate/internal/cli":      {".", "audit", "egress", "client", "internal/plaintext", "server", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/safeterm"},
+	"cmd/isolate/internal/cli":      {".", "audit", "egress", "client", "internal/plaintext", "server", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/prove", "cmd/isolate/internal/safeterm"},
 	"cmd/isolate/internal/program":  {},
+	"cmd/isolate/internal/prove":    {".", "audit", "policy"},
 	"cmd/isolate/internal/safeterm": {},
 	"cmd/isolate/internal/genman":   {"cmd/isolate/internal/cli"},
 	"bench":                         {},
