@@ -336,8 +336,12 @@ func (r *record) close(b *box) error {
 func (r *record) totals(b *box, end audit.RunEnd, events *[]audit.Event) audit.RunEnd {
 	all := b.blocked()
 	*events = append(r.blocked(b), *events...)
-	if all.Total > 0 {
-		*events = append(*events, audit.BlockedCounts{Total: all.Total, Folded: all.Folded, ByCall: all.ByCall})
+	unrouted, err := b.noRoute()
+	if err != nil && end.Error == "" {
+		end.Error = err.Error()
+	}
+	if all.Total > 0 || unrouted > 0 {
+		*events = append(*events, audit.BlockedCounts{Total: all.Total, Folded: all.Folded, ByCall: all.ByCall, Unrouted: unrouted})
 	}
 	if s := b.calls.summary(); s != nil {
 		*events = append(*events, audit.BridgeTotals{

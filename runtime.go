@@ -122,7 +122,8 @@ func DefaultDir() string {
 func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 	// A policy that names host files is resolved each time: they may change.
 	if p.Rootfs != "" || len(p.ReadOnly) > 0 {
-		return plan.Resolve(p, r.facts)
+		pl, err := plan.Resolve(p, r.facts)
+		return weakened(pl), err
 	}
 	key, err := json.Marshal(p)
 	if err != nil {
@@ -139,6 +140,7 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	pl = weakened(pl)
 	r.mu.Lock()
 	if len(r.plans) >= maxPlans {
 		clear(r.plans)
@@ -174,8 +176,10 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	if err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, errors.Join(err, rec.abandon(err))
 	}
-	box.record = rec
-	res, err := box.once(ctx, c)
+	res := box.failed()
+	if err = box.recordIn(rec); err == nil {
+		res, err = box.once(ctx, c)
+	}
 	err = errors.Join(err, rec.finish(box, &res, err))
 	r.counters.ended(res)
 	// the answer does not wait for mounts and namespaces to be taken down, nor

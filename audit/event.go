@@ -76,6 +76,8 @@ type BlockedCounts struct {
 	Total  int64            `json:"total" doc:"refused calls of this program in all"`
 	Folded int64            `json:"folded" doc:"how many of them have no record of their own"`
 	ByCall map[string]int64 `json:"by_call,omitempty" doc:"count per system call"`
+	// Unrouted is counted by the kernel, not by who refuses calls.
+	Unrouted int64 `json:"unrouted,omitempty" doc:"packets and connections beside them that the sandbox's network had no route for: destinations that only sendmsg names, or that were exchanged in a race"`
 }
 
 // CallAccepted is durable before the tool runs.

@@ -18,6 +18,8 @@ type records struct {
 	accepted []int64 // calls of the tool
 	finished []int64
 	refused  int64 // in all, by the last records of the run
+	unrouted int64 // what the network had no route for
+	counts   entry // the record that says so
 }
 
 // entry is a record of a refused call, with what identifies it.
@@ -53,7 +55,8 @@ func (r *records) read(logs, run string) error {
 				r.finished = append(r.finished, rec.Seq)
 			}
 		case audit.BlockedCounts:
-			r.refused = e.Total
+			r.refused, r.unrouted = e.Total, e.Unrouted
+			r.counts = entry{seq: rec.Seq, event: string(rec.Event)}
 		}
 		return nil
 	})
@@ -130,13 +133,17 @@ func find(list []outcome, name string) (outcome, bool) {
 }
 
 // judge is of the answer of the kernel, and of its record.
-func (row *Row) judge(a attempt, o outcome, log *records) {
+func (row *Row) judge(a attempt, o outcome, recs *records) {
 	row.Verdict = Held
 	e, found := entry{}, false
-	if a.record == listed {
-		if e, found = log.find(a, o); found {
-			row.Event, row.Records = e.event, []int64{e.seq}
-		}
+	switch a.record {
+	case listed:
+		e, found = recs.find(a, o)
+	case counted: // there is one attempt of the kind
+		e, found = recs.counts, recs.unrouted == 1
+	}
+	if found {
+		row.Event, row.Records = e.event, []int64{e.seq}
 	}
 	switch {
 	case o.got():
@@ -145,7 +152,7 @@ func (row *Row) judge(a attempt, o outcome, log *records) {
 		row.Verdict, row.Why = Absent, "the kernel has no IPv6"
 	case !a.kept(o):
 		row.Verdict, row.Why = Unexpected, "refused in another way: want "+strings.Join(a.errnos, " or ")
-	case a.record == listed && !found:
+	case a.record != nothing && !found:
 		row.Verdict, row.Why = Unrecorded, "no record of it is in the log"
 	}
 }

@@ -137,6 +137,7 @@ func (o Options) attemptOutside(ctx context.Context, list []attempt) tried {
 	}
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, o.Executable, o.Args...)
+	cmd.Args[0] = program
 	cmd.Stdin, cmd.Stderr, cmd.Env = bytes.NewReader(in), &stderr, []string{"HOME=/"}
 	b, err := cmd.Output()
 	if err != nil {
@@ -173,8 +174,8 @@ type said struct {
 	Token string `json:"token"`
 }
 
-// program is the program's name in the sandbox.
-const program = "isolate-prove"
+// program is what the program is called, outside and in the sandbox.
+const program = "isolate"
 
 // attemptInside is the program in a sandbox, with a log of its own.
 func (o Options) attemptInside(ctx context.Context, l *listeners, dir string) (run insideRun, err error) {
@@ -205,7 +206,7 @@ func (o Options) attemptInside(ctx context.Context, l *listeners, dir string) (r
 		return run, err
 	}
 	logs := filepath.Join(dir, "log")
-	log, err := audit.Open(logs, audit.Options{Key: key})
+	journal, err := audit.Open(logs, audit.Options{Key: key})
 	if err != nil {
 		return run, err
 	}
@@ -214,9 +215,9 @@ func (o Options) attemptInside(ctx context.Context, l *listeners, dir string) (r
 		In:    []isolate.Input{{Source: o.Executable, Target: program}},
 		Stdin: bytes.NewReader(in),
 		Tools: tools,
-		Audit: log,
+		Audit: journal,
 	})
-	if err = errors.Join(err, log.Close()); err != nil {
+	if err = errors.Join(err, journal.Close()); err != nil {
 		return run, err
 	}
 	select {
