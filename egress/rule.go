@@ -208,7 +208,7 @@ func (r Rule) String() string {
 
 // Problem is one thing that is wrong with a policy.
 type Problem struct {
-	// Field is where: "rules[1].name".
+	// Field is where: "allow[1].name".
 	Field string
 	// What is wrong, lower case; Hint is what to do.
 	What, Hint string
@@ -226,7 +226,7 @@ func (p Policy) Check() []Problem {
 		c.add("mode", "cannot have network rules with mode none", "set the mode to restricted")
 	}
 	for i, r := range p.Rules {
-		c.rule(fmt.Sprintf("rules[%d]", i), r)
+		c.rule(fmt.Sprintf("allow[%d]", i), r)
 	}
 	for i, d := range p.Deny {
 		c.target(fmt.Sprintf("deny[%d]", i), d.Name, d.CIDR, publicSuffixAllowed)

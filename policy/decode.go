@@ -172,11 +172,11 @@ func (d *decoder) tooMuch(path []part, entries int) bool {
 func (d *decoder) enterTable(path []part) {
 	d.table, d.skip = nil, true
 	if k, ok := d.known(path[0]); ok {
-		if k.name != keyEnv || len(path) > 1 {
+		if (k.name != keyEnv && k.name != keyNet) || len(path) > 1 {
 			d.report(path[0].offset, notTable(k, "["+joined(path)+"]"))
 			return
 		}
-		if d.once(keyEnv, path[0].offset) {
+		if d.once(k.name, path[0].offset) {
 			d.table, d.skip = path, false
 		}
 	}
@@ -186,6 +186,14 @@ func (d *decoder) enterTable(path []part) {
 func (d *decoder) enterList(path []part) {
 	d.table, d.skip = nil, true
 	if k, ok := d.known(path[0]); ok {
+		if k.name == keyNet && len(path) == 2 && slices.Contains(netLists, path[1].name) {
+			if _, ok := d.places[keyNet]; !ok {
+				d.places[keyNet] = path[0].offset
+			}
+			d.table, d.skip = path, false
+			d.addNet(path[1].name, path[1].offset)
+			return
+		}
 		if k.name != keyReadOnly || len(path) > 1 {
 			d.report(path[0].offset, notTable(k, "[["+joined(path)+"]]"))
 			return

@@ -35,6 +35,13 @@ source = "/srv/a"
 target = "/a"
 [[read-only]]
 source = "/srv/b"
+[net]
+mode = "restricted"
+[[net.allow]]
+name = "a.example"
+ports = [443]
+[[net.deny]]
+name = "b.example"
 `
 
 func TestDecode(t *testing.T) {

@@ -13,6 +13,7 @@ func (p Policy) WithDefaults() Policy {
 	p.ReadOnly = slices.Clone(p.ReadOnly)
 	p.Env = maps.Clone(p.Env)
 	p.Allow = slices.Clone(p.Allow)
+	p.Net = cloneNet(p.Net)
 	setDefault(&p.Hostname, DefaultHostname)
 	setDefault(&p.Memory, DefaultMemory)
 	setDefault(&p.PIDs, DefaultPIDs)

@@ -19,6 +19,8 @@ func (d *decoder) entry(path []part, v *unstable.Node) {
 	switch rest := path[1:]; k.name {
 	case keyEnv:
 		d.env(k, path[0], rest, v)
+	case keyNet:
+		d.net(k, path[0], rest, v)
 	case keyReadOnly:
 		d.readOnly(k, path[0], rest, v)
 	default:

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ func FuzzDecode(f *testing.F) {
 		"", fullFile, "memory = 512", "memroy = '1G'", "pids = 0x10\ncpus = 1_0.5e0", "env = {A = '1'}", "env.A = '1'\n[env]\n",
 		"[env]\nA = 1\n", "[[read-only]]\nsource = '/srv'\n[[read-only]]", "read-only = [{source='/a'}, 1]", "allow = ['weak-limits', 1]",
 		"[a.b.c]\nd = 1", "x = {a = {b = [1, {}]}}", "time = 2026-01-01", "hostname = \"\"\"\\u0000\"\"\"", "a = '", "\xef\xbb\xbf", "pids = 01", "x.y.z = [[[",
+		"net = {mode = 'full'}", "[net]\nmode = 'restricted'\n[[net.allow]]\nname = 'a.example'\nports = [1, 2]\n[[net.deny]]\ncidr = '9.9.9.0/24'",
 	} {
 		f.Add([]byte(file))
 	}
@@ -127,13 +129,32 @@ func sameAsLibrary(t *testing.T, data []byte, p Policy) {
 		Env                 map[string]string
 		Allow               []Weakening
 		ReadOnly            []Bind `toml:"read-only"`
+		Net                 struct {
+			Mode  string
+			Allow []struct {
+				Name, CIDR, Protocol, TLS string
+				Ports                     []int
+				Methods, Paths            []string
+			}
+			Deny []struct{ Name, CIDR string }
+		}
 	}
 	if err := toml.Unmarshal(data, &file); err != nil {
 		t.Fatalf("decoded what the library refuses: %v", err)
 	}
 	want := Policy{
 		Rootfs: file.Rootfs, Hostname: file.Hostname, CPUs: file.CPUs, PIDs: file.PIDs, Inodes: file.Inodes, Files: file.Files,
-		Allow: p.Allow, Env: p.Env, ReadOnly: p.ReadOnly,
+		Allow: p.Allow, Env: p.Env, ReadOnly: p.ReadOnly, Net: p.Net,
+	}
+	if n := file.Net; n.Mode != "" && n.Mode != p.Net.Mode.String() || len(n.Allow) != len(p.Net.Rules) || len(n.Deny) != len(p.Net.Deny) {
+		t.Fatalf("decoded %+v, the library %+v", p.Net, n)
+	}
+	for i, r := range p.Net.Rules {
+		l := file.Net.Allow[i]
+		if r.Name != l.Name || r.CIDR != l.CIDR || !slices.Equal(r.Ports, l.Ports) || !slices.Equal(r.Methods, l.Methods) || !slices.Equal(r.Paths, l.Paths) ||
+			l.Protocol != "" && l.Protocol != r.Protocol.String() || l.TLS != "" && l.TLS != r.TLS.String() {
+			t.Fatalf("decoded %+v, the library %+v", r, l)
+		}
 	}
 	for text, read := range map[*string]func(string) error{
 		&file.Profile:     func(s string) error { return want.Profile.UnmarshalText([]byte(s)) },

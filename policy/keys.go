@@ -19,7 +19,7 @@ type key struct {
 	// kinds are the kinds of TOML value set understands.
 	kinds []unstable.Kind
 	// set reads the text of a value into the policy. The error is a Problem.
-	// Nil for the settings with a shape of their own: allow, env, read-only.
+	// Nil for the settings with a shape of their own: allow, env, net, read-only.
 	set func(p *Policy, text string) error
 }
 
@@ -28,6 +28,7 @@ const (
 	keyAllow    = "allow"
 	keyEnv      = "env"
 	keyReadOnly = "read-only"
+	keyNet      = "net"
 )
 
 // keys are all settings of a policy file, in the order of docs/policy.md. They
@@ -39,6 +40,7 @@ var keys = sync.OnceValue(func() []key {
 		stringKey("hostname", `hostname = "sandbox"`, func(p *Policy) *string { return &p.Hostname }),
 		{name: keyReadOnly, takes: "a list of tables with source and target", example: "[[read-only]] and below it source = \"/srv/data\""},
 		{name: keyEnv, takes: "a table of strings", example: "[env] and below it NAME = \"value\""},
+		{name: keyNet, takes: "a table with mode, and lists of tables allow and deny", example: netExample},
 		sizeKey("memory", `memory = "512M"`, func(p *Policy) *Size { return &p.Memory }),
 		{"cpus", "a number", "cpus = 0.5", []unstable.Kind{unstable.Integer, unstable.Float}, setCPUs},
 		countKey("pids", "pids = 128", func(p *Policy) *int { return &p.PIDs }),

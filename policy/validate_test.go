@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isolate-run/isolate/egress"
 )
 
 func TestValidateAccepts(t *testing.T) {
@@ -163,13 +165,14 @@ func full() Policy {
 		Profile: ProfileStrict, Rootfs: "/srv/rootfs", Hostname: "h", ReadOnly: []Bind{{"/srv/a", "/a"}, {"/srv/b", ""}},
 		Env: map[string]string{"A": "1", "B": ""}, Memory: GiB, CPUs: 0.5, PIDs: 7, Disk: MiB, Inodes: 8, Files: 9, Output: KiB,
 		EndOnOutput: EndRun, Wall: time.Second, CPUTime: 2 * time.Second, Grace: time.Minute, Allow: []Weakening{WeakLimits, UnsafeBinds},
+		Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "a.example", Ports: []int{443}}}, Deny: []egress.Deny{{Name: "b.example"}}},
 	}
 }
 
 func TestFullIsFull(t *testing.T) {
 	v := reflect.ValueOf(full())
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Bridge" && name != "Net" {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Bridge" {
 			t.Errorf("full() leaves %s zero: the tests that use it miss that field", name)
 		}
 	}

@@ -164,3 +164,12 @@ func run(prepare func(*exec.Cmd), name string, args ...string) error {
 	}
 	return fmt.Errorf("cannot run %s: %w", name, err)
 }
+
+func netBed() error {
+	dir := os.Getenv("ISOLATE_NETBED")
+	if dir == "" {
+		return fmt.Errorf("not run through test/net/bed")
+	}
+	_, err := os.Stat(filepath.Join(dir, "ready"))
+	return err
+}

@@ -51,6 +51,9 @@ const (
 	SubUID Feature = "subuid"
 	// OverlayUserNS is an overlay mount inside a user namespace.
 	OverlayUserNS Feature = "overlay-userns"
+	// NetBed is a pair of network namespaces of the test's own, as test/net/bed
+	// makes them.
+	NetBed Feature = "netbed"
 	// IPv6Loopback is a TCP connection over ::1.
 	IPv6Loopback Feature = "ipv6-loopback"
 )
@@ -74,6 +77,7 @@ var probes = map[Feature]func() error{
 	SubUID:        subUID,
 	OverlayUserNS: overlayUserNS,
 	IPv6Loopback:  ipv6Loopback,
+	NetBed:        netBed,
 }
 
 // Require skips the test when a feature is missing here, or fails it when

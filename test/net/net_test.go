@@ -13,16 +13,14 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/internal/testenv"
 )
 
-// bedDir is the directory of the bed; without one the test is skipped.
+// bedDir is the directory of the bed.
 func bedDir(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("ISOLATE_NETBED")
-	if dir == "" {
-		t.Skip("needs network namespaces of its own: run through test/net/bed, as root")
-	}
-	return dir
+	testenv.Require(t, testenv.NetBed)
+	return os.Getenv("ISOLATE_NETBED")
 }
 
 // arrived is what has arrived in the world since the last call.

@@ -1,0 +1,267 @@
+package policy
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// The settings of the table net, and of the tables in its lists.
+const (
+	netMode   = "mode"
+	netExempt = "exempt"
+	netAllow  = "allow"
+	netDeny   = "deny"
+)
+
+const netExample = "[net] and below it mode = \"restricted\""
+
+// netLists are the lists of tables in net.
+var netLists = []string{netAllow, netDeny}
+
+// net reads a setting of the table net, or all of them written inline.
+func (d *decoder) net(k key, at part, rest []part, v *unstable.Node) {
+	if len(rest) == 0 {
+		if v.Kind != unstable.InlineTable {
+			d.report(valueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
+			return
+		}
+		for it := v.Children(); it.Next(); {
+			d.net(k, at, keyOf(it.Node()), it.Node().Value())
+		}
+		return
+	}
+	if _, ok := d.places[k.name]; !ok {
+		d.places[k.name] = at.offset
+	}
+	name, offset := rest[0].name, rest[0].offset
+	switch {
+	case slices.Contains(netLists, name) && len(rest) == 2 && len(d.table) == 2:
+		d.netItem(name, rest[1], v)
+	case slices.Contains(netLists, name) && len(rest) == 1 && d.once("net."+name, offset):
+		d.netList(name, offset, v)
+	case len(rest) > 1:
+		d.report(offset, Problem{Field: "net", What: fmt.Sprintf("cannot read net.%s: it is no table", joined(rest)), Hint: "write " + netExample})
+	case name == netMode && d.once("net.mode", offset):
+		d.netText("net.mode", offset, v, `mode = "restricted"`, d.policy.Net.Mode.UnmarshalText)
+	case name == netExempt && d.once("net.exempt", offset):
+		d.policy.Net.Exempt = d.netStrings("net.exempt", offset, v, `exempt = ["198.18.0.0/15"]`)
+	case name != netMode && name != netExempt && !slices.Contains(netLists, name):
+		d.unknown(rest[0], []string{netMode, netExempt, netAllow, netDeny})
+	}
+}
+
+// netList reads a list of tables written inline.
+func (d *decoder) netList(name string, offset int, v *unstable.Node) {
+	if v.Kind != unstable.Array {
+		d.report(valueOffset(v, offset), wrongKind("net."+name, v.Kind, "a list of tables", netExample))
+		return
+	}
+	for it := v.Children(); it.Next(); {
+		item := it.Node()
+		if item.Kind != unstable.InlineTable {
+			d.report(valueOffset(item, offset), wrongKind("net."+name, item.Kind, "a table", `{ name = "pypi.org" }`))
+			continue
+		}
+		d.addNet(name, offset)
+		for fields := item.Children(); fields.Next(); {
+			if key := keyOf(fields.Node()); len(key) == 1 {
+				d.netItem(name, key[0], fields.Node().Value())
+			} else {
+				d.unknown(part{joined(key), key[0].offset}, netItemNames(name))
+			}
+		}
+	}
+}
+
+// addNet begins the next table of a list.
+func (d *decoder) addNet(name string, offset int) {
+	n := &d.policy.Net
+	if name == netDeny {
+		d.places[fmt.Sprintf("net.deny[%d]", len(n.Deny))] = offset
+		n.Deny = append(n.Deny, egress.Deny{})
+		return
+	}
+	d.places[fmt.Sprintf("net.allow[%d]", len(n.Rules))] = offset
+	n.Rules = append(n.Rules, egress.Rule{})
+}
+
+func netItemNames(list string) []string {
+	if list == netDeny {
+		return []string{"name", "cidr", "ports"}
+	}
+	return slices.Sorted(maps.Keys((&decoder{}).netSettings(&egress.Rule{})))
+}
+
+// netItem reads a setting of the last table of a list.
+func (d *decoder) netItem(list string, at part, v *unstable.Node) {
+	n := &d.policy.Net
+	rule := &egress.Rule{}
+	last := len(n.Rules) - 1
+	if list == netDeny {
+		last = len(n.Deny) - 1
+	} else {
+		rule = &n.Rules[last]
+	}
+	read, known := d.netSettings(rule)[at.name]
+	if !known || !slices.Contains(netItemNames(list), at.name) {
+		d.unknown(at, netItemNames(list))
+		return
+	}
+	field := fmt.Sprintf("net.%s[%d].%s", list, last, at.name)
+	if !d.once(field, at.offset) {
+		return
+	}
+	read(field, valueOffset(v, at.offset), v)
+	if list == netDeny {
+		deny := &n.Deny[last]
+		switch at.name {
+		case "name":
+			deny.Name = rule.Name
+		case "cidr":
+			deny.CIDR = rule.CIDR
+		case "ports":
+			deny.Ports = rule.Ports
+		}
+	}
+}
+
+// netSettings are the settings of a rule.
+func (d *decoder) netSettings(r *egress.Rule) map[string]func(field string, offset int, v *unstable.Node) {
+	type reader = func(string, int, *unstable.Node)
+	text := func(to *string, example string) reader {
+		return func(field string, offset int, v *unstable.Node) {
+			d.netText(field, offset, v, example, func(b []byte) error { *to = string(b); return nil })
+		}
+	}
+	enum := func(to encoding.TextUnmarshaler, example string) reader {
+		return func(field string, offset int, v *unstable.Node) {
+			d.netText(field, offset, v, example, to.UnmarshalText)
+		}
+	}
+	list := func(to *[]string, example string) reader {
+		return func(field string, offset int, v *unstable.Node) { *to = d.netStrings(field, offset, v, example) }
+	}
+	flag := func(to *bool, example string) reader {
+		return func(field string, offset int, v *unstable.Node) {
+			if v.Kind != unstable.Bool {
+				d.report(offset, wrongKind(field, v.Kind, "true or false", example))
+				return
+			}
+			*to = string(v.Data) == "true"
+		}
+	}
+	return map[string]reader{
+		"name": text(&r.Name, `name = "pypi.org"`), "cidr": text(&r.CIDR, `cidr = "9.9.9.0/24"`),
+		"id": text(&r.ID, `id = "packages"`), "reason": text(&r.Reason, `reason = "build phase"`),
+		"protocol": enum(&r.Protocol, `protocol = "http"`), "tls": enum(&r.TLS, `tls = "intercept"`),
+		"methods": list(&r.Methods, `methods = ["GET"]`), "paths": list(&r.Paths, `paths = ["/v1/**"]`), "private": list(&r.Private, `private = ["10.1.2.0/24"]`),
+		"websocket": flag(&r.WebSocket, "websocket = true"), "public-suffix": flag(&r.PublicSuffix, "public-suffix = true"),
+		"ports": func(field string, offset int, v *unstable.Node) { r.Ports = d.netPorts(field, offset, v) },
+		"for": func(field string, offset int, v *unstable.Node) {
+			d.netText(field, offset, v, `for = "10m"`, func(b []byte) (err error) { r.For, err = parseDuration("for", string(b)); return err })
+		},
+		"until": func(field string, offset int, v *unstable.Node) {
+			d.netText(field, offset, v, `until = "2026-12-31T12:00:00Z"`, func(b []byte) (err error) { r.Until, err = time.Parse(time.RFC3339, string(b)); return err })
+		},
+		"max-flows": func(field string, offset int, v *unstable.Node) {
+			r.MaxFlows = int(d.netNumber(field, offset, v, "max-flows = 10"))
+		},
+		"max-bytes-out": func(field string, offset int, v *unstable.Node) {
+			r.MaxBytesOut = d.netNumber(field, offset, v, "max-bytes-out = 1000000")
+		},
+		"inject": func(field string, offset int, v *unstable.Node) { r.Inject = d.netInject(field, offset, v) },
+	}
+}
+
+// netText reads a string.
+func (d *decoder) netText(field string, offset int, v *unstable.Node, example string, set func([]byte) error) {
+	if v.Kind != unstable.String {
+		d.report(valueOffset(v, offset), wrongKind(field, v.Kind, "a string", example))
+		return
+	}
+	if err := set(v.Data); err != nil {
+		what := err.Error()
+		if p, ok := err.(Problem); ok {
+			what = p.What
+		}
+		d.report(valueOffset(v, offset), Problem{Field: field, What: what, Hint: "write " + example})
+	}
+}
+
+func (d *decoder) netStrings(field string, offset int, v *unstable.Node, example string) []string {
+	var out []string
+	d.netArray(field, offset, v, example, unstable.String, func(item *unstable.Node) { out = append(out, string(item.Data)) })
+	return out
+}
+
+func (d *decoder) netArray(field string, offset int, v *unstable.Node, example string, kind unstable.Kind, add func(*unstable.Node)) {
+	if v.Kind != unstable.Array {
+		d.report(offset, wrongKind(field, v.Kind, "a list", example))
+		return
+	}
+	for it := v.Children(); it.Next(); {
+		if item := it.Node(); item.Kind == kind {
+			add(item)
+		} else {
+			d.report(valueOffset(item, offset), wrongKind(field, item.Kind, "something else", example))
+		}
+	}
+}
+
+func (d *decoder) netPorts(field string, offset int, v *unstable.Node) []int {
+	var out []int
+	d.netArray(field, offset, v, "ports = [443]", unstable.Integer, func(item *unstable.Node) {
+		out = append(out, int(d.netNumber(field, valueOffset(item, offset), item, "ports = [443]")))
+	})
+	return out
+}
+
+// netNumber reads a whole number that is not negative.
+func (d *decoder) netNumber(field string, offset int, v *unstable.Node, example string) int64 {
+	if v.Kind != unstable.Integer {
+		d.report(offset, wrongKind(field, v.Kind, "a whole number", example))
+		return 0
+	}
+	n, err := strconv.ParseInt(string(v.Data), 0, 64)
+	if err != nil || n < 0 || n > 1<<53 {
+		d.report(offset, Problem{Field: field, What: fmt.Sprintf("cannot read %s %s: it is out of range", field, v.Data), Hint: "write " + example})
+		return 0
+	}
+	return n
+}
+
+// netInject reads the secrets of a rule.
+func (d *decoder) netInject(field string, offset int, v *unstable.Node) []egress.Secret {
+	const example = `inject = [{ header = "Authorization", variable = "API_TOKEN", prefix = "Bearer " }]`
+	var out []egress.Secret
+	d.netArray(field, offset, v, example, unstable.InlineTable, func(item *unstable.Node) {
+		var s egress.Secret
+		fields := map[string]*string{"header": &s.Header, "variable": &s.Variable, "prefix": &s.Prefix}
+		for it := item.Children(); it.Next(); {
+			key := keyOf(it.Node())
+			to, known := fields[joined(key)]
+			if !known {
+				d.unknown(part{joined(key), key[0].offset}, []string{"header", "variable", "prefix"})
+				continue
+			}
+			d.netText(field+"."+joined(key), key[0].offset, it.Node().Value(), example, func(b []byte) error { *to = strings.Clone(string(b)); return nil })
+		}
+		out = append(out, s)
+	})
+	return out
+}
+
+// cloneNet is a network policy that shares no slice with n.
+func cloneNet(n egress.Policy) egress.Policy {
+	n.Rules, n.Deny, n.Exempt = slices.Clone(n.Rules), slices.Clone(n.Deny), slices.Clone(n.Exempt)
+	return n
+}
