@@ -6,15 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/bridge"
 )
 
 // MaxSchemaBytes is the size of the largest schema file.
 const MaxSchemaBytes = 256 << 10
+
+// ReadSchema reads a schema file, and a byte more than it may have. What is no
+// regular file is refused: a FIFO would hold up whoever reads it.
+func ReadSchema(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is not a file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, MaxSchemaBytes+1))
+}
 
 // WithSchema fills what is empty in t from a schema file. That is either
 //

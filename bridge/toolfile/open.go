@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -135,7 +133,7 @@ func (s Surroundings) tool(t Tool) (bridge.Tool, error) {
 		return tool, err
 	}
 	if t.Schema != "" {
-		data, err := readFile(s.dir(t.Schema))
+		data, err := command.ReadSchema(s.dir(t.Schema))
 		if err != nil {
 			return tool, fmt.Errorf("cannot read the schema of tool %q: %w", t.Name, err)
 		}
@@ -147,15 +145,6 @@ func (s Surroundings) tool(t Tool) (bridge.Tool, error) {
 		tool.Effect = *t.Effect
 	}
 	return command.New(tool, command.Program{Path: s.path(t.Command), Args: t.Args, Dir: s.dir(t.Dir), Env: env})
-}
-
-func readFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, command.MaxSchemaBytes+1))
 }
 
 func (s Surroundings) server(v Server) (mcp.Config, error) {

@@ -265,7 +265,7 @@ func (a *app) commandTool(f command.Flag) (isolate.Tool, error) {
 		if err != nil {
 			return t, err
 		}
-		text, err := readSchema(file)
+		text, err := command.ReadSchema(file)
 		if err != nil {
 			return t, fmt.Errorf("cannot read schema %q of tool %q: %w", f.Schema, f.Name, cause(err))
 		}
@@ -274,16 +274,6 @@ func (a *app) commandTool(f command.Flag) (isolate.Tool, error) {
 		}
 	}
 	return command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: command.BaseEnv(a.environ())})
-}
-
-// readSchema reads a file, and a byte more than it may have.
-func readSchema(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, command.MaxSchemaBytes+1))
 }
 
 // approver makes who is asked: the person at the terminal, a web service, or a
