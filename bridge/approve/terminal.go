@@ -135,7 +135,8 @@ func (t *Terminal) print(text string) { _, _ = io.WriteString(t.out, text) }
 
 func heading(q bridge.Question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n--- isolate: may the program call this tool? ---\n")
+	// The program may have left the terminal writing in an invisible colour.
+	fmt.Fprintf(&b, plain+"\n--- isolate: may the program call this tool? ---\n")
 	fmt.Fprintf(&b, "tool       %s\n", oneLine(q.Tool, 200))
 	if q.Source != "" {
 		fmt.Fprintf(&b, "from       %s\n", oneLine(q.Source, 200))
@@ -170,6 +171,9 @@ func arguments(args json.RawMessage) (shown, all string) {
 	end := strings.ToValidUTF8(text[len(text)-half:], "")
 	return fmt.Sprintf("arguments, of which %d bytes are NOT SHOWN in the middle\n  %s\n  [… %[1]d bytes not shown …]\n%[3]s\n", len(text)-2*half, head, end), whole
 }
+
+// plain ends colours and other attributes of text (ECMA-48, SGR 0).
+const plain = "\x1b[0m"
 
 func prompt(more bool) string {
 	if more {

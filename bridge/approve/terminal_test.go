@@ -124,7 +124,7 @@ func TestTerminalShows(t *testing.T) {
 	if _, err := term.Approve(within(t, 20*time.Second), q); err != nil {
 		t.Fatal(err)
 	}
-	want := `
+	want := plain + `
 --- isolate: may the program call this tool? ---
 tool       t�[2J
 from       a�b

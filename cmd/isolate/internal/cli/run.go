@@ -185,6 +185,9 @@ func (a *app) once(i *interrupts, r request) outcome {
 		if len(problems) > 0 {
 			return a.withoutResult(i, &plan.Refusal{Problems: problems, Cause: i.ctx.Err()})
 		}
+		asking := newGate()
+		stdout.gate, stderr.gate = asking, asking
+		o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
 		r.cmd.Tools = o.tools
 	}
 	rt, err := a.open(i.ctx, runOptions(r))
@@ -256,6 +259,8 @@ type stream struct {
 	onPipe func()
 	// tail keeps the end of what is written; nil is nothing.
 	tail *program.Tail
+	// gate is what has to be passed before a terminal is written to; nil is open.
+	gate *gate
 
 	mu   sync.Mutex
 	last byte // written; 0 at the start
@@ -272,6 +277,9 @@ func newStream(dst io.Writer, onPipe func()) *stream {
 }
 
 func (s *stream) Write(p []byte) (int, error) {
+	if s.text != nil {
+		defer s.gate.pass()()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(p) > 0 {
