@@ -295,6 +295,7 @@ func TestServersThatDoNotServe(t *testing.T) {
 		"babbling": "no messages",
 		"flooding": "too long",
 		"pages":    "more than 100 pages",
+		"heavy":    "what it says of them",
 	} {
 		t.Run(name, func(t *testing.T) {
 			wait := 50 * time.Second

@@ -19,15 +19,19 @@ import (
 )
 
 const (
-	// maxTools and maxPages bound the list of a server's tools.
+	// maxTools and maxPages bound the list of a server's tools, and maxList its
+	// size in bytes: every program gets modules made of it. The lists of servers
+	// with a hundred tools have some hundred kilobytes.
 	maxTools = 1000
 	maxPages = 100
+	maxList  = 8 << 20
 )
 
 // list asks for all tools.
 func list(ctx context.Context, s *session) ([]*sdk.Tool, error) {
 	var tools []*sdk.Tool
 	cursor := ""
+	size := 0
 	for range maxPages {
 		page, err := s.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		if err != nil {
@@ -36,6 +40,13 @@ func list(ctx context.Context, s *session) ([]*sdk.Tool, error) {
 		tools = append(tools, page.Tools...)
 		if len(tools) > maxTools {
 			return nil, fmt.Errorf("cannot use its tools: they are more than %d", maxTools)
+		}
+		text, err := json.Marshal(page)
+		if err != nil {
+			return nil, fmt.Errorf("cannot list its tools: %w", err)
+		}
+		if size += len(text); size > maxList {
+			return nil, fmt.Errorf("cannot use its tools: what it says of them is more than %d bytes", maxList)
 		}
 		if cursor = page.NextCursor; cursor == "" {
 			return tools, nil

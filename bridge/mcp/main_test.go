@@ -55,6 +55,7 @@ var servers = map[string]func(dir string) error{
 		}
 	},
 	"pages": func(string) error { return raw(endlessPages) },
+	"heavy": func(string) error { return raw(heavyPages) },
 	"blob":  func(string) error { return raw(brokenBlob) },
 	"stubborn": func(string) error {
 		if err := stdio(good()); err != nil {
@@ -184,6 +185,14 @@ func endlessPages(method string) string {
 		return hello
 	}
 	return `{"tools":[],"nextCursor":"x"}`
+}
+
+// heavyPages has few tools and says much of each.
+func heavyPages(method string) string {
+	if method == "initialize" {
+		return hello
+	}
+	return `{"tools":[{"name":"a","description":"` + strings.Repeat("x", 5<<20) + `","inputSchema":{"type":"object"}}],"nextCursor":"x"}`
 }
 
 func brokenBlob(method string) string {
