@@ -77,39 +77,6 @@ func TestParseWeakening(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"memory", "time", "cpu-time", "pids", "read-only", "weak-limits", "weak-binds"}
-	for word, want := range map[string]string{
-		"memory": "memory", "memroy": "memory", "memor": "memory", "memmory": "memory", "Memory": "memory", "mem": "memory",
-		"tme": "time", "cputime": "cpu-time", "CPU_TIME": "cpu-time", "pid": "pids", "readonly": "read-only",
-		"": "", "weak": "", "network": "", "x": "", "zzzz": "", "mo": "", strings.Repeat("memory", 20): "",
-	} {
-		got, ok := Nearest(word, names)
-		if got != want || ok != (want != "") {
-			t.Errorf("Nearest(%q) = %q, %v; want %q", word, got, ok, want)
-		}
-	}
-	if got, ok := Nearest("ab", []string{strings.Repeat("x", 1<<20), "ac", "ad"}); got != "ac" || !ok {
-		t.Errorf("of equally near candidates Nearest took %q, want the first", got)
-	}
-	if got, ok := Nearest("ab", nil); ok {
-		t.Errorf("Nearest of no candidates = %q", got)
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"ca", "abc", 3},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestQuoteCutsBetweenCharacters(t *testing.T) {
 	for _, text := range []string{strings.Repeat("ä", 60), "x" + strings.Repeat("ä", 60), strings.Repeat("\x80", 100)} {
 		got := quote(text)

@@ -247,6 +247,70 @@ func TestWithSchema(t *testing.T) {
 	}
 }
 
+// However a tool is described, its arguments are checked as was meant.
+func TestForms(t *testing.T) {
+	const in = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`
+	for _, text := range []string{
+		in,
+		`{"input":` + in + `,"description":"D."}`,
+		`{"name":"w","title":"W","description":"D.","inputSchema":` + in + `,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"x"}}`,
+		`{"name":"w","description":"D.","input_schema":` + in + `}`,
+		`{"type":"function","function":{"name":"w","description":"D.","parameters":` + in + `,"strict":true}}`,
+		`{"type":"function","name":"w","description":"D.","parameters":` + in + `,"strict":true}`,
+		`{"name":"w","description":"D.","parameters":` + in + `}`,
+	} {
+		got, err := WithSchema(bridge.Tool{Name: "t"}, "s.json", []byte(text))
+		if err != nil || got.Input == nil || len(got.Input.Required) != 1 || text != in && got.Description != "D." {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+		if mcp := strings.Contains(text, "readOnlyHint"); (got.Effect == bridge.ReadOnly) != mcp || (got.Output != nil) != mcp {
+			t.Errorf("%s: effect %v, output %v", text, got.Effect, got.Output)
+		}
+	}
+}
+
+// What would mean "no check" is refused, with what was perhaps meant.
+func TestMisspeltSchema(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"inputs":{"type":"object"}}`:                                 `unknown keyword "inputs"; did you mean "input"?`,
+		`{"name":"w","description":"D"}`:                               `unknown keyword "name"`,
+		`{"city":{"type":"string"}}`:                                   `unknown keyword "city"; the arguments are described under "properties"`,
+		`{"input":{"require":["a"]}}`:                                  `unknown keyword "require" in input; did you mean "required"?`,
+		`{"type":"object","aditionalProperties":false}`:                `unknown keyword "aditionalProperties"; did you mean "additionalProperties"?`,
+		`{"input":{"properties":{"a":{"type":"strng"}}}}`:              `unknown type "strng" in input.properties.a; did you mean "string"?`,
+		`{"input":{"properties":{"a":{"type":["null","text"]}}}}`:      `unknown type "text" in input.properties.a; the types are`,
+		`{"input":{"properties":{"a":{"anyOf":[{},{"minimun":1}]}}}}`:  `unknown keyword "minimun" in input.properties.a.anyOf[1]; did you mean "minimum"?`,
+		`{"input":{"items":{"$defs":{"d":{"lenght":1}}}}}`:             `unknown keyword "lenght" in input.items.$defs.d`,
+		`{"input":{},"outputs":{}}`:                                    `unknown key "outputs"; did you mean "output"?`,
+		`{"input_schema":{},"descripton":"x"}`:                         `unknown key "descripton"; did you mean "description"?`,
+		`{"type":"function","function":{"parameter":{}}}`:              `unknown key "parameter"; did you mean "parameters"?`,
+		`{"type":"function","function":7}`:                             `its "function" is no object`,
+		`{"input":{},"read_only":"yes"}`:                               `its "read_only" cannot be read`,
+		"{\n\"input\": {\n}":                                           `line 3: it is not JSON: unexpected end`,
+		"{\n\"a\": 1,\n\n}":                                            `line 4: it is not JSON: invalid character '}'`,
+		`[]`:                                                           `it is no JSON object`,
+		`{"input":null}`:                                               `there is no schema in input, but "null"`,
+		`{"input":{"properties":["a"]}}`:                               `there is no object in input.properties`,
+		`{"input":{"require":1,"propertys":{},"type":"obj","minn":2}}`: `"propertys" in input; did you mean "properties"?; unknown keyword "require"`,
+	} {
+		got, err := WithSchema(bridge.Tool{Name: "t"}, "s.json", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", text, err, want)
+		}
+		if got.Input != nil || got.Output != nil {
+			t.Errorf("%s: a refused schema was used", text)
+		}
+	}
+	for _, text := range []string{
+		`{"properties":{"require":{"type":"string","x-unit":"m"},"type":{"enum":["strng"]}},"default":{"anything":{"goes":1}},"dependencies":{"a":["b"]},"additionalProperties":false}`,
+		`{"input":true}`, `{}`,
+	} {
+		if _, err := WithSchema(bridge.Tool{Name: "t"}, "s.json", []byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestParseFlag(t *testing.T) {
 	for text, want := range map[string]Flag{
 		"a=./b":                 {"a", "./b", ""},

@@ -1,15 +1,12 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/bridge"
@@ -36,74 +33,36 @@ func ReadSchema(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxSchemaBytes+1))
 }
 
-// WithSchema fills what is empty in t from a schema file. That is either
+// WithSchema fills what is empty in t from a schema file, in one of these
+// forms, of which every field but the first is optional:
 //
-//	{"description": TEXT, "input": SCHEMA, "output": SCHEMA, "read_only": true}
+//	{"input": SCHEMA, "output": SCHEMA, "description": TEXT, "read_only": true}
+//	{"inputSchema": SCHEMA, "outputSchema": SCHEMA, "name", "description", …}   as MCP lists a tool
+//	{"input_schema": SCHEMA, "name", "description", …}                          as Anthropic's API takes one
+//	{"type": "function", "function": {"parameters": SCHEMA, "name", …}}         as OpenAI's API does
 //
-// of which all is optional and nothing else is allowed, or the schema of the
-// arguments itself, whose description is then the tool's. The name is for the
-// error.
+// or the schema of the arguments itself, whose description is then the tool's.
+// A name in the file does not count. Nothing unknown is taken, neither in the
+// file nor in the schemas, where a misspelt keyword would check nothing: only
+// keywords that begin with "x-" are free. The name is for the error.
 func WithSchema(t bridge.Tool, name string, data []byte) (bridge.Tool, error) {
-	fail := func(cause error) (bridge.Tool, error) {
-		return t, fmt.Errorf("cannot read schema %q of tool %q: %w", name, t.Name, cause)
-	}
-	if len(data) > MaxSchemaBytes {
-		return fail(fmt.Errorf("it has more than %d bytes", MaxSchemaBytes))
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil || keys == nil {
-		return fail(errors.Join(errors.New("it is no JSON object"), err))
-	}
-	var file struct {
-		Description string             `json:"description"`
-		Input       *jsonschema.Schema `json:"input"`
-		Output      *jsonschema.Schema `json:"output"`
-		ReadOnly    bool               `json:"read_only"`
-	}
-	if !isToolForm(keys) {
-		file.Input = &jsonschema.Schema{}
-		if err := json.Unmarshal(data, file.Input); err != nil {
-			return fail(err)
-		}
-		file.Description = file.Input.Description
-	} else if err := decodeStrictly(data, &file); err != nil {
-		return fail(err)
+	d, err := readDescription(data)
+	if err != nil {
+		return t, fmt.Errorf("cannot read schema %q of tool %q: %w", name, t.Name, err)
 	}
 	if t.Description == "" {
-		t.Description = file.Description
+		t.Description = d.text
 	}
 	if t.Input == nil {
-		t.Input = file.Input
+		t.Input = d.input
 	}
 	if t.Output == nil {
-		t.Output = file.Output
+		t.Output = d.output
 	}
-	if file.ReadOnly {
+	if d.readOnly {
 		t.Effect = bridge.ReadOnly
 	}
 	return t, nil
-}
-
-// isToolForm tells the two forms apart: a schema has none of these keywords.
-func isToolForm(keys map[string]json.RawMessage) bool {
-	for _, k := range []string{"input", "output", "read_only"} {
-		if _, ok := keys[k]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-func decodeStrictly(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("more than one JSON value")
-	}
-	return nil
 }
 
 // Flag is what a command line says about a tool.
