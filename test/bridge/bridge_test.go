@@ -371,3 +371,23 @@ func TestRootAttacks(t *testing.T) {
 		})
 	}
 }
+
+// W1: a program that loops over a failing tool, or one that is not there,
+// reaches the limit like any other.
+func TestFailingCallsCount(t *testing.T) {
+	r := open(t)
+	for _, call := range []string{"call('boom', {})", "call('nothing', {})", "call('echo', [])"} {
+		set, _ := tools(t)
+		set.Options = bridge.Options{}
+		script := `
+import sys; sys.path.insert(0, "/workspace")
+from rpc import *
+codes = [` + call + `["code"] for _ in range(51)]
+print(len([c for c in codes[:50] if c == "tool_call_limit"]), codes[50])
+`
+		res, err := r.Run(t.Context(), isolate.Policy{}, isolate.Cmd{Args: []string{python, "-c", script}, In: []isolate.Input{{Source: "testdata/rpc.py"}}, Tools: set})
+		if err != nil || string(res.Stdout.Kept) != "0 tool_call_limit\n" || res.Calls.Accepted != 50 {
+			t.Errorf("%s: %q %s %v, %d accepted; want the 51st to meet the limit", call, res.Stdout.Kept, res.Stderr.Kept, err, res.Calls.Accepted)
+		}
+	}
+}
