@@ -48,6 +48,7 @@ type record struct {
 	closing   sync.Once
 	concluded atomic.Bool
 	seal      *AuditSeal
+	counts    map[string]int64 // records in the sealed log by event
 	closeErr  error
 }
 
@@ -316,6 +317,7 @@ func (r *record) finish(b *box, res *Result, err error) error {
 	}
 	told := r.failure() != nil // then it is what err says
 	errEnd := r.conclude(r.totals(b, end, &events), events)
+	r.tally(b)
 	res.Audit = r.seal
 	if told {
 		return nil
@@ -329,7 +331,9 @@ func (r *record) close(b *box) error {
 		return nil
 	}
 	var events []audit.Event
-	return r.conclude(r.totals(b, audit.RunEnd{Reason: "closed"}, &events), events)
+	err := r.conclude(r.totals(b, audit.RunEnd{Reason: "closed"}, &events), events)
+	r.tally(b)
+	return err
 }
 
 // totals adds what was counted in the sandbox as a whole.
@@ -363,6 +367,7 @@ func (r *record) conclude(end audit.RunEnd, events []audit.Event) error {
 		var s audit.Seal
 		if s, r.closeErr = r.run.Close(end, events...); r.closeErr == nil {
 			c := s.Checkpoint
+			r.counts = s.Counts
 			r.seal = &AuditSeal{Run: s.Run, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Key: s.Key}
 		}
 	})

@@ -47,7 +47,7 @@ type box struct {
 func newBox(r *Runtime, c *cell, seat *container.Seat, sb *container.Sandbox, pl plan.Plan) *box {
 	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl, over: make(chan struct{})}
 	if sb.Listener != nil {
-		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl)})
+		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl), Classify: destinationClass})
 		sb.Listener = nil
 	}
 	return b

@@ -219,7 +219,9 @@ type netRecorder box
 
 // Record makes events durable.
 func (r *netRecorder) Record(e []egress.Event) error {
-	return (*box)(r).record.network(e)
+	b := (*box)(r)
+	b.runtime.counters.flows(e)
+	return b.record.network(e)
 }
 
 // SetNet puts another policy in force, for a sandbox that was made with a

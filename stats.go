@@ -35,6 +35,8 @@ type Stats struct {
 	Waited  time.Duration `json:"waited_ns"`
 	// Blocked counts refused system calls that were recorded in ended runs.
 	Blocked uint64 `json:"blocked"`
+	// Security is what docs/metrics.md is made of.
+	Security SecurityStats `json:"security"`
 	// TearDownErrors counts sandboxes and cells that did not go as they should.
 	TearDownErrors uint64 `json:"tear_down_errors"`
 }
@@ -47,6 +49,7 @@ type counters struct {
 	made    uint64
 	blocked uint64
 	torn    uint64
+	safety  safety
 }
 
 // ended counts a run that has ended.
@@ -58,6 +61,7 @@ func (c *counters) ended(res Result) {
 	}
 	c.runs[res.Reason]++
 	c.blocked += uint64(res.Blocked.Total)
+	c.safety.ended(res)
 }
 
 // origin says where a sandbox came from.
@@ -107,6 +111,7 @@ func (r *Runtime) Stats() Stats {
 	if s.Runs == nil {
 		s.Runs = map[Reason]uint64{}
 	}
+	s.Security = c.safety.stats()
 	s.Ahead, s.Made, s.Blocked, s.TearDownErrors = c.ahead, c.made, c.blocked, c.torn
 	return s
 }

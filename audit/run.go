@@ -35,6 +35,8 @@ type Seal struct {
 	// Checkpoint of the run's own log, and the id of the key that signed it.
 	Checkpoint Checkpoint
 	Key        string
+	// Counts are how many records of each event were written.
+	Counts map[string]int64
 	// Host is the signed checkpoint of the host log that covers the seal.
 	Host []byte
 }
@@ -174,7 +176,7 @@ func (r *Run) Close(end RunEnd, last ...Event) (Seal, error) {
 
 func (r *Run) finish(last []Event) error {
 	err := r.group.finish(ErrClosed, r.entries(last))
-	r.seal.Run, r.seal.Key = r.id, keyID(r.key)
+	r.seal.Run, r.seal.Key, r.seal.Counts = r.id, keyID(r.key), r.counts
 	r.key.destroy()
 	if err == nil {
 		err = r.log.seal(r.id, r.seal.Checkpoint, endedEnd, 0)

@@ -23,6 +23,8 @@ type call struct {
 	ctx     context.Context // ends with the call, the caller or the broker
 	cancel  context.CancelFunc
 
+	took time.Duration // the tool's; of the goroutine that runs it
+
 	// Under Broker.mu.
 	args    json.RawMessage // canonical; an approval may change them
 	rec     *Record
@@ -38,8 +40,9 @@ type outcome struct {
 	value  json.RawMessage
 	err    *Error
 	detail string // for people on the host
-	// returned tells that the tool is over.
+	// returned tells that the tool is over, ran how long it took.
 	returned bool
+	ran      time.Duration
 }
 
 // run takes an admitted call through approval, the wait for a slot, the log
@@ -135,7 +138,9 @@ func (c *call) invoke(ctx context.Context, limit time.Duration, stop func() bool
 	var reply Reply
 	var err error
 	crash := "the tool ended its goroutine"
+	began := time.Now()
 	defer func() {
+		c.took = time.Since(began)
 		if v := recover(); v != nil {
 			crash = "panic: " + fmt.Sprint(v)
 		}
@@ -174,7 +179,7 @@ func (c *call) judge(ctx context.Context, limit time.Duration, reply Reply, err 
 		// The run or the caller ended first, even if nobody said so yet.
 		return outcome{state: Discarded, err: fault(CodeClosed), returned: true}
 	}
-	o := outcome{state: Done, returned: true}
+	o := outcome{state: Done, returned: true, ran: c.took}
 	var own *Error
 	switch {
 	case crash != "":
@@ -304,7 +309,7 @@ func (c *call) unrecorded(err error) {
 func (c *call) fill(o outcome) {
 	r, sum := c.rec, &c.b.sum
 	r.State, r.Detail = o.state, cut(o.detail, detailMax)
-	r.Wall = time.Since(c.b.start) - r.Received
+	r.Wall, r.Ran = time.Since(c.b.start)-r.Received, o.ran
 	r.ResponseBytes = int64(len(o.value))
 	if o.err != nil {
 		r.Class, r.Code = o.err.Class, o.err.Code

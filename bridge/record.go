@@ -22,8 +22,10 @@ type Record struct {
 	// Received counts from the start of the broker.
 	Received time.Duration `json:"received_ns"`
 	// Wall is from admission to answer, Waited what of it a person took.
-	Wall          time.Duration `json:"wall_ns"`
-	Waited        time.Duration `json:"waited_ns,omitempty"`
+	Wall   time.Duration `json:"wall_ns"`
+	Waited time.Duration `json:"waited_ns,omitempty"`
+	// Ran is what of it the tool itself took; 0 if it has not returned in time.
+	Ran           time.Duration `json:"ran_ns,omitempty"`
 	RequestBytes  int64         `json:"request_bytes"`
 	ResponseBytes int64         `json:"response_bytes"`
 	// ArgsDigest is the SHA-256 of the canonical arguments the tool got, in hex.

@@ -14,6 +14,7 @@ type answer struct {
 	errno unix.Errno // passOn lets the call go on
 	event Event      // the socket fields; who and when is added by note
 	read  bool       // something of the caller's memory was looked at
+	class string     // of Summary.ByClass; empty if it is no socket call
 }
 
 // decide answers a notification. But for the addresses of connect and sendto it
@@ -36,7 +37,7 @@ func (o Options) decide(n Notification) answer {
 }
 
 func refusedSocket(e unix.Errno, args [6]uint64) answer {
-	return answer{errno: e, event: Event{Family: familyName(args[0]), Type: typeName(args[1])}}
+	return answer{errno: e, event: Event{Family: familyName(args[0]), Type: typeName(args[1])}, class: ClassKind}
 }
 
 // socketErrno is the one error of each refused socket. It is what a kernel
@@ -84,6 +85,21 @@ func socketType(reg uint64) uint32 {
 	return uint32(reg) &^ (unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC)
 }
 
+// The classes of refused socket calls beside those of Options.Classify.
+const (
+	// ClassKind is a kind of socket, refused when it is made.
+	ClassKind = "kind"
+	// ClassUnreadable is a destination that is no address of the internet.
+	ClassUnreadable = "unreadable"
+)
+
+func (o Options) classify(ip netip.Addr) string {
+	if o.Classify == nil {
+		return "address"
+	}
+	return o.Classify(ip.Unmap())
+}
+
 // unreadable is the Address of an event whose address is not in the caller's
 // memory, or is none.
 const unreadable = "unreadable"
@@ -99,7 +115,7 @@ const unreadable = "unreadable"
 // that takes the trouble, and everything else in this package that relied on
 // memory would be wrong.
 func (o Options) destination(n Notification, pointer, length uint64) answer {
-	a := answer{errno: unix.ENETUNREACH, read: true, event: Event{Address: unreadable}}
+	a := answer{errno: unix.ENETUNREACH, read: true, event: Event{Address: unreadable}, class: ClassUnreadable}
 	raw, err := readMemory(n.TID, pointer, int32(length))
 	if err != nil {
 		return a
@@ -121,6 +137,9 @@ func (o Options) destination(n Notification, pointer, length uint64) answer {
 		return answer{errno: passOn, read: true}
 	}
 	a.event.Family, a.event.Address, a.event.Port = to.text()
+	if to.ip.IsValid() {
+		a.class = o.classify(to.ip.Addr())
+	}
 	return a
 }
 

@@ -46,6 +46,9 @@ type Options struct {
 	// to them go on, and whoever holds the other end decides. Nil means that
 	// nothing but loopback does.
 	Routed []netip.Prefix
+	// Classify says in a word what kind of destination an address is, for
+	// Summary.ByClass. Nil means that all are "address".
+	Classify func(netip.Addr) string
 	// Started is the start of the run, from which Elapsed counts. Zero means
 	// the call of Start.
 	Started time.Time
@@ -145,7 +148,7 @@ func (r *Recorder) Seen() Summary {
 	defer r.mu.Unlock()
 	s := r.summary
 	s.Events = slices.Clone(s.Events)
-	s.ByCall = maps.Clone(s.ByCall)
+	s.ByCall, s.ByClass = maps.Clone(s.ByCall), maps.Clone(s.ByClass)
 	return s
 }
 
@@ -236,10 +239,13 @@ func (r *Recorder) note(fd int, n Notification, a answer) {
 	defer r.mu.Unlock()
 	if r.listed == nil {
 		r.listed = make(map[string]int)
-		r.summary.ByCall = make(map[string]int64)
+		r.summary.ByCall, r.summary.ByClass = make(map[string]int64), make(map[string]int64)
 	}
 	r.summary.Total++
 	r.summary.ByCall[name]++
+	if a.class != "" {
+		r.summary.ByClass[a.class]++
+	}
 	if r.listed[name] >= r.options.MaxEvents {
 		r.summary.Folded++
 		return

@@ -9,6 +9,9 @@ type Summary struct {
 	Folded int64 `json:"folded"`
 	// ByCall counts per system call name.
 	ByCall map[string]int64 `json:"by_call,omitempty"`
+	// ByClass counts the socket calls among them by what they were for: "kind"
+	// for a kind of socket, else the class of the destination.
+	ByClass map[string]int64 `json:"by_class,omitempty"`
 }
 
 // Event is one refused call.
@@ -32,12 +35,19 @@ type Event struct {
 func (s Summary) Since(earlier Summary) Summary {
 	out := Summary{Total: s.Total - earlier.Total, Folded: s.Folded - earlier.Folded}
 	out.Events = append(out.Events, s.Events[min(len(earlier.Events), len(s.Events)):]...)
-	for call, n := range s.ByCall {
-		if n -= earlier.ByCall[call]; n > 0 {
-			if out.ByCall == nil {
-				out.ByCall = map[string]int64{}
+	out.ByCall, out.ByClass = grown(s.ByCall, earlier.ByCall), grown(s.ByClass, earlier.ByClass)
+	return out
+}
+
+// grown is by how much counts have grown; nil if none has.
+func grown(now, before map[string]int64) map[string]int64 {
+	var out map[string]int64
+	for key, n := range now {
+		if n -= before[key]; n > 0 {
+			if out == nil {
+				out = map[string]int64{}
 			}
-			out.ByCall[call] = n
+			out[key] = n
 		}
 	}
 	return out

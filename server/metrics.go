@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/isolate-run/isolate"
 )
 
 // metric is one family in the text format of Prometheus (version 0.0.4). It is
@@ -20,6 +22,8 @@ type metric struct {
 	// one sample without.
 	label   string
 	samples map[string]float64
+	// histograms take the place of samples, for the kind "histogram".
+	histograms map[string]isolate.Histogram
 }
 
 func one(v float64) map[string]float64 { return map[string]float64{"": v} }
@@ -37,24 +41,28 @@ func (s *Server) metrics() []metric {
 	if st.Draining {
 		draining = 1
 	}
-	return []metric{
-		{"isolate_runs_total", "counter", "Runs that have ended, by reason.", "reason", ended},
-		{"isolate_runs_running", "gauge", "Runs that go on.", "", one(float64(st.Running))},
-		{"isolate_sandboxes", "gauge", "Sandboxes in use or being taken down.", "", one(float64(p.Sandboxes))},
-		{"isolate_sandboxes_max", "gauge", "Most sandboxes at once.", "", one(float64(p.MaxSandboxes))},
-		{"isolate_sandboxes_kept", "gauge", "Sandboxes that callers keep.", "", one(float64(st.Kept))},
-		{"isolate_sandboxes_ahead", "gauge", "Sandboxes made ahead.", "", one(float64(p.Spares))},
-		{"isolate_sandboxes_taken_total", "counter", "Sandboxes taken, made ahead or made while the caller waited.", "made", map[string]float64{"ahead": float64(p.Ahead), "now": float64(p.Made)}},
-		{"isolate_cells", "gauge", "Root file systems kept ready.", "", one(float64(p.Cells))},
-		{"isolate_callers_waiting", "gauge", "Callers that wait for a sandbox.", "", one(float64(p.Waiting))},
-		{"isolate_callers_refused_total", "counter", "Callers turned away because too many waited.", "", one(float64(p.Refused))},
-		{"isolate_callers_waited_seconds_total", "counter", "Time that callers waited for a sandbox.", "", one(p.Waited.Seconds())},
-		{"isolate_blocked_calls_total", "counter", "System calls refused and recorded, in ended runs.", "", one(float64(p.Blocked))},
-		{"isolate_tear_down_errors_total", "counter", "Sandboxes and cells that did not go as they should.", "", one(float64(p.TearDownErrors))},
-		{"isolate_connections", "gauge", "Open connections.", "", one(float64(st.Connections))},
-		{"isolate_draining", "gauge", "1 when the server takes nothing new.", "", one(draining)},
-		{"isolate_start_time_seconds", "gauge", "When the server started, in Unix time.", "", one(float64(st.Began.UnixMilli()) / 1e3)},
+	var security []metric
+	if s.options.Runtime != nil {
+		security = securityMetrics(s.options.Runtime.Stats().Security)
 	}
+	return append([]metric{
+		{name: "isolate_runs_total", kind: "counter", help: "Runs that have ended, by reason.", label: "reason", samples: ended},
+		{name: "isolate_runs_running", kind: "gauge", help: "Runs that go on.", samples: one(float64(st.Running))},
+		{name: "isolate_sandboxes", kind: "gauge", help: "Sandboxes in use or being taken down.", samples: one(float64(p.Sandboxes))},
+		{name: "isolate_sandboxes_max", kind: "gauge", help: "Most sandboxes at once.", samples: one(float64(p.MaxSandboxes))},
+		{name: "isolate_sandboxes_kept", kind: "gauge", help: "Sandboxes that callers keep.", samples: one(float64(st.Kept))},
+		{name: "isolate_sandboxes_ahead", kind: "gauge", help: "Sandboxes made ahead.", samples: one(float64(p.Spares))},
+		{name: "isolate_sandboxes_taken_total", kind: "counter", help: "Sandboxes taken, made ahead or made while the caller waited.", label: "made", samples: map[string]float64{"ahead": float64(p.Ahead), "now": float64(p.Made)}},
+		{name: "isolate_cells", kind: "gauge", help: "Root file systems kept ready.", samples: one(float64(p.Cells))},
+		{name: "isolate_callers_waiting", kind: "gauge", help: "Callers that wait for a sandbox.", samples: one(float64(p.Waiting))},
+		{name: "isolate_callers_refused_total", kind: "counter", help: "Callers turned away because too many waited.", samples: one(float64(p.Refused))},
+		{name: "isolate_callers_waited_seconds_total", kind: "counter", help: "Time that callers waited for a sandbox.", samples: one(p.Waited.Seconds())},
+		{name: "isolate_blocked_calls_total", kind: "counter", help: "System calls refused and recorded, in ended runs.", samples: one(float64(p.Blocked))},
+		{name: "isolate_tear_down_errors_total", kind: "counter", help: "Sandboxes and cells that did not go as they should.", samples: one(float64(p.TearDownErrors))},
+		{name: "isolate_connections", kind: "gauge", help: "Open connections.", samples: one(float64(st.Connections))},
+		{name: "isolate_draining", kind: "gauge", help: "1 when the server takes nothing new.", samples: one(draining)},
+		{name: "isolate_start_time_seconds", kind: "gauge", help: "When the server started, in Unix time.", samples: one(float64(st.Began.UnixMilli()) / 1e3)},
+	}, security...)
 }
 
 func (m metric) write(w io.Writer) {
@@ -66,6 +74,7 @@ func (m metric) write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s%s %v\n", m.name, label, m.samples[value])
 	}
+	m.writeHistograms(w)
 }
 
 func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {

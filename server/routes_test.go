@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +180,31 @@ func TestVersionAndStats(t *testing.T) {
 	}
 }
 
+// TestMetricsAreDocumented: docs/metrics.md has every metric, and the dashboard
+// asks for none that is not there.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range append(bare(t).metrics(), securityMetrics(isolate.SecurityStats{})...) {
+		known[m.name] = true
+		if !strings.Contains(string(text), "`"+m.name) {
+			t.Errorf("docs/metrics.md has no %s", m.name)
+		}
+	}
+	board, err := os.ReadFile("../contrib/grafana.json")
+	if err != nil || !json.Valid(board) {
+		t.Fatalf("the dashboard: %v", err)
+	}
+	for _, name := range regexp.MustCompile(`isolate_[a-z_]+`).FindAllString(string(board), -1) {
+		if !known[strings.TrimSuffix(name, "_bucket")] {
+			t.Errorf("the dashboard asks for %s, which is not there", name)
+		}
+	}
+}
+
 // TestMetricsFormat: every line is what the format allows.
 func TestMetricsFormat(t *testing.T) {
 	s := bare(t)
@@ -192,6 +219,11 @@ func TestMetricsFormat(t *testing.T) {
 			t.Errorf("no sample: %q", line)
 		default:
 			name, _, _ := strings.Cut(f[0], "{")
+			for _, part := range []string{"_bucket", "_sum", "_count"} { // of histograms
+				if base, ok := strings.CutSuffix(name, part); ok && seen[base] != "" {
+					name = base
+				}
+			}
 			if seen[name] != "HELPTYPE" {
 				t.Errorf("%s comes before its HELP and TYPE", name)
 			}
