@@ -35,8 +35,8 @@ type Stats struct {
 	Waited  time.Duration `json:"waited_ns"`
 	// Blocked counts refused system calls that were recorded in ended runs.
 	Blocked uint64 `json:"blocked"`
-	// Security is what docs/metrics.md is made of.
-	Security SecurityStats `json:"security"`
+	// Security is what docs/metrics.md is made of; a server gives it as metrics.
+	Security SecurityStats `json:"-"`
 	// TearDownErrors counts sandboxes and cells that did not go as they should.
 	TearDownErrors uint64 `json:"tear_down_errors"`
 }

@@ -101,7 +101,7 @@ func TestSecurityMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		`isolate_socket_attempts_total{class="metadata"}`:        2 * 3,
 		`isolate_socket_attempts_total{class="private"}`:         2 * 2,
-		`isolate_socket_attempts_total{class="reserved"}`:          2 * (40 + 2), // more than are listed
+		`isolate_socket_attempts_total{class="reserved"}`:        2 * (40 + 2), // more than are listed
 		`isolate_socket_attempts_total{class="loopback"}`:        0,
 		`isolate_flows_opened_total{by="nothing"}`:               0,
 		`isolate_default_deny_ratio`:                             1,
