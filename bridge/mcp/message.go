@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,20 +49,48 @@ const maxID = 128
 // the protocol, or not only that.
 func decode(line []byte) (message, bool) {
 	line = bytes.TrimSpace(line)
-	var wire struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Method  string          `json:"method"`
-		Params  json.RawMessage `json:"params"`
-	}
-	if !utf8.Valid(line) || json.Unmarshal(line, &wire) != nil || wire.Version != "2.0" {
+	wire, ok := fields(line)
+	if !ok || !utf8.Valid(line) || string(wire["jsonrpc"]) != `"2.0"` {
 		return message{}, false
 	}
-	if wire.ID != nil && !isID(wire.ID) {
+	id, has := wire["id"]
+	if has && !isID(id) {
+		return message{}, false
+	}
+	method := ""
+	if m, ok := wire["method"]; ok && json.Unmarshal(m, &method) != nil {
 		return message{}, false
 	}
 	sum := sha256.Sum256(line)
-	return message{wire.ID, wire.Method, wire.Params, int64(len(line)), hex.EncodeToString(sum[:])}, true
+	return message{id, method, wire["params"], int64(len(line)), hex.EncodeToString(sum[:])}, true
+}
+
+// fields are the members of a JSON object, by their exact names. Not ok is what
+// is none, or has a name twice: another reader may take the other of them, or
+// one that is written in capitals, for what was called.
+func fields(object []byte) (map[string]json.RawMessage, bool) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	m := map[string]json.RawMessage{}
+	for d.More() {
+		t, err := d.Token()
+		name, isName := t.(string)
+		var v json.RawMessage
+		if err != nil || !isName || d.Decode(&v) != nil {
+			return nil, false
+		}
+		if _, twice := m[name]; twice {
+			return nil, false
+		}
+		m[name] = v
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, false
+	}
+	_, err := d.Token()
+	return m, err == io.EOF
 }
 
 // isID says whether a JSON value is a string or a whole number.
@@ -155,19 +184,18 @@ func (c *client) list(m message) []byte {
 
 // call calls a tool.
 func (c *client) call(ctx context.Context, m message) []byte {
-	var p struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(m.params, &p) != nil || p.Name == "" {
+	p, ok := fields(m.params)
+	name := ""
+	if !ok || json.Unmarshal(p["name"], &name) != nil || name == "" {
 		c.vain.Add(1)
 		return errorReply(m.id, codeParams, "the parameters are not those of tools/call")
 	}
-	if len(p.Arguments) == 0 || string(p.Arguments) == "null" {
-		p.Arguments = json.RawMessage("{}")
+	args := p["arguments"]
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
 	}
 	a := c.broker.Do(ctx, bridge.Request{
-		ID: c.id(), Tool: p.Name, Args: p.Arguments, Via: bridge.ViaSocket,
+		ID: c.id(), Tool: name, Args: args, Via: bridge.ViaSocket,
 		Bytes: m.bytes, Digest: m.digest, Files: c.files,
 	})
 	if a.Err != nil {
