@@ -148,6 +148,14 @@ func flowClass(e egress.Event) string {
 	return className
 }
 
+// Security says what was refused, let out and recorded so far.
+func (r *Runtime) Security() SecurityStats {
+	c := &r.counters
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.safety.stats()
+}
+
 func (s *safety) stats() SecurityStats {
 	out := SecurityStats(*s)
 	out.Attempts, out.Recorded, out.Counted = maps.Clone(s.Attempts), maps.Clone(s.Recorded), maps.Clone(s.Counted)

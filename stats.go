@@ -35,8 +35,6 @@ type Stats struct {
 	Waited  time.Duration `json:"waited_ns"`
 	// Blocked counts refused system calls that were recorded in ended runs.
 	Blocked uint64 `json:"blocked"`
-	// Security is what docs/metrics.md is made of; a server gives it as metrics.
-	Security SecurityStats `json:"-"`
 	// TearDownErrors counts sandboxes and cells that did not go as they should.
 	TearDownErrors uint64 `json:"tear_down_errors"`
 }
@@ -111,7 +109,6 @@ func (r *Runtime) Stats() Stats {
 	if s.Runs == nil {
 		s.Runs = map[Reason]uint64{}
 	}
-	s.Security = c.safety.stats()
 	s.Ahead, s.Made, s.Blocked, s.TearDownErrors = c.ahead, c.made, c.blocked, c.torn
 	return s
 }

@@ -43,7 +43,7 @@ func (s *Server) metrics() []metric {
 	}
 	var security []metric
 	if s.options.Runtime != nil {
-		security = securityMetrics(s.options.Runtime.Stats().Security)
+		security = securityMetrics(s.options.Runtime.Security())
 	}
 	return append([]metric{
 		{name: "isolate_runs_total", kind: "counter", help: "Runs that have ended, by reason.", label: "reason", samples: ended},
