@@ -146,7 +146,7 @@ func awaitForks() {
 }
 
 func (b *box) copyOut(ctx context.Context, dir string) (Manifest, error) {
-	return workspace.CopyOut(ctx, b.sandbox.Workspace, dir, workspace.Limits{MaxBytes: b.plan.Disk})
+	return workspace.CopyOut(ctx, b.sandbox.Workspace, dir, workspace.Limits{MaxBytes: b.plan.Disk, Bridge: b.plan.Bridge})
 }
 
 // failed is the result of a run in which the sandbox did not do its job.

@@ -31,6 +31,10 @@ type Limits struct {
 	MaxName int
 	// Owner is who the files of a CopyIn belong to. Zero means the caller.
 	Owner dirfd.Owner
+	// Bridge says that _rpc at the top of the workspace is the mount point of
+	// the bridge, which CopyOut passes over also when the mount is gone: it
+	// ends with the last process inside. False means that it is the program's.
+	Bridge bool
 }
 
 // Owner is a pair of kernel ids.

@@ -145,6 +145,9 @@ func (c *outCopy) enter(p place, name, rel string, st unix.Stat_t, twin string) 
 	if len(p.path) >= c.lim.MaxDepth {
 		return c.m.leave(rel, unix.Stat_t{}, fmt.Sprintf("deeper than %d directories", c.lim.MaxDepth))
 	}
+	if c.lim.Bridge && rel == bridgeDir {
+		return nil
+	}
 	src, err := dirfd.OpenBeneath(p.src, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EXDEV) && len(p.path) == 0 && name == bridgeDir {
 		return nil

@@ -365,6 +365,17 @@ func TestCopyOutMounts(t *testing.T) {
 	if m, _ := out(t, ws, Limits{}); len(m.Files) != 1 {
 		t.Errorf("files %+v", m.Files)
 	}
+
+	// With one it is nobody's when the mount has ended with the sandbox; below
+	// the top the name is the program's all the same.
+	put(t, ws+"/d/_rpc/f", "x", 0o644)
+	m, host := out(t, ws, Limits{Bridge: true})
+	if len(m.Files) != 1 || m.Files[0].Path != "d/_rpc/f" {
+		t.Errorf("files %+v", m.Files)
+	}
+	if _, err := os.Lstat(host + "/_rpc"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("_rpc was made: %v", err)
+	}
 }
 
 // Handles may come as O_PATH.
