@@ -121,7 +121,7 @@ func kernelRelease() string {
 type payloader interface{ Payload([]byte) *audit.Payload }
 
 func programStart(p payloader, c Cmd) audit.ProgramStart {
-	s := audit.ProgramStart{Program: c.Args[0], Dir: c.Dir, Env: slices.Sorted(maps.Keys(c.Env))}
+	s := audit.ProgramStart{Program: c.Args[0], File: c.File, Dir: c.Dir, Env: slices.Sorted(maps.Keys(c.Env))}
 	if b, err := json.Marshal(c.Args); err == nil {
 		s.Args = p.Payload(b)
 	}

@@ -44,6 +44,10 @@ type Cmd struct {
 	// three streams above. Nil means no terminal.
 	Terminal *Terminal
 
+	// File is what the program is known by where Args[0] is only its
+	// interpreter; the audit log has it. Empty means nothing.
+	File string
+
 	// Started is called once, when the program has started, from the goroutine
 	// that then waits for its end. Nil means nobody.
 	Started func(Running)

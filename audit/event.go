@@ -31,6 +31,7 @@ type RunStart struct {
 // ProgramStart says what is about to run.
 type ProgramStart struct {
 	Program string   `json:"program" doc:"the program as it was asked for"`
+	File    string   `json:"file,omitempty" doc:"the program file that it runs, as it was named; - is standard input"`
 	Args    *Payload `json:"args,omitempty" doc:"its argument list, the program included, as a JSON array"`
 	Dir     string   `json:"dir,omitempty" doc:"working directory"`
 	Env     []string `json:"env,omitempty" doc:"names of the variables that were added; never their values"`

@@ -78,6 +78,12 @@ const (
 // ErrClosed is the error of a log or run that was closed.
 var ErrClosed = errors.New("cannot write audit log: it is closed")
 
+// What a reader of logs may have named wrongly.
+var (
+	ErrNoRun    = errors.New("it is not the id of a run")
+	ErrNoRecord = errors.New("there is no such record")
+)
+
 // Open opens the logs in directory dir for writing, and makes the directory if
 // it is not there. It seals runs whose process has died. It refuses a directory
 // whose last checkpoint the key did not sign, or that is not a continuation of

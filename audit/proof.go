@@ -92,7 +92,7 @@ func load(dir, run string, keep func(Record) bool) (loaded, error) {
 func (l loaded) inclusion(seq int64) (Inclusion, error) {
 	rec, found := l.found[seq]
 	if !found {
-		return Inclusion{}, fmt.Errorf("cannot prove record %d: the log has %d", seq, l.last.checkpoint.Size)
+		return Inclusion{}, fmt.Errorf("cannot prove record %d: %w: the log has %d", seq, ErrNoRecord, l.last.checkpoint.Size)
 	}
 	path, err := tlog.ProveRecord(l.last.checkpoint.Size, seq, l.hashes)
 	if err != nil {

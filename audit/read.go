@@ -33,7 +33,7 @@ func openLog(dir, run string) (*os.File, error) {
 	case run == "":
 		f, err = os.Open(filepath.Join(dir, hostLog))
 	case !validID(run):
-		return nil, fmt.Errorf("cannot read audit log: %q is not the id of a run", run)
+		return nil, fmt.Errorf("cannot read run %q: %w", run, ErrNoRun)
 	default:
 		f, err = openRun(dir, run)
 	}

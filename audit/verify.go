@@ -113,7 +113,7 @@ func (v *verification) add(p Problem) { v.report.Problems = append(v.report.Prob
 func (v *verification) list() ([]string, error) {
 	if v.o.Run != "" {
 		if !validID(v.o.Run) {
-			return nil, fmt.Errorf("cannot verify run %q: it is not the id of one", v.o.Run)
+			return nil, fmt.Errorf("cannot verify run %q: %w", v.o.Run, ErrNoRun)
 		}
 		return []string{v.o.Run}, nil
 	}

@@ -24,6 +24,7 @@ func (a *app) checkFlags(root *cobra.Command, args []string) []string {
 	root.InitDefaultHelpCmd()
 	cmd, at := descend(root, args)
 	if at == 0 && !strings.HasPrefix(args[0], "-") {
+		a.typed = args
 		return args[:1]
 	}
 	cmd.InitDefaultHelpFlag()
@@ -31,7 +32,9 @@ func (a *app) checkFlags(root *cobra.Command, args []string) []string {
 	cmd.Flags().SetInterspersed(anywhere)
 	s := flagCheck{flags: cmd.Flags(), rest: args[at:], anywhere: anywhere}
 	if cmd == root {
-		s.elsewhere = child(root, "exec").Flags()
+		s.elsewhere = []*cobra.Command{child(root, "exec"), child(root, "run")}
+	} else {
+		s.elsewhere = cmd.Commands()
 	}
 	s.all()
 	a.mistakes = s.mistakes
@@ -67,8 +70,9 @@ func child(root *cobra.Command, name string) *cobra.Command {
 // flagCheck moves flags from rest to kept, or to mistakes.
 type flagCheck struct {
 	flags *pflag.FlagSet
-	// elsewhere has flags that stand in the wrong place here; nil is none.
-	elsewhere *pflag.FlagSet
+	// elsewhere are commands that have the flags which stand in the wrong place
+	// here; nil is none.
+	elsewhere []*cobra.Command
 	// anywhere is that of flagsAnywhere.
 	anywhere bool
 
@@ -118,20 +122,55 @@ func (s *flagCheck) one(arg string) {
 // was meant takes a value.
 func (s *flagCheck) unknown(arg, name string) bool {
 	typed, _, _ := strings.Cut(arg, "=")
-	if s.elsewhere != nil {
-		if flag := s.elsewhere.Lookup(name); flag != nil {
-			s.mistakes = append(s.mistakes, misplacedFlag(typed))
+	for _, c := range s.elsewhere {
+		if c == nil {
+			continue
+		}
+		if flag := c.Flags().Lookup(name); flag != nil {
+			s.mistakes = append(s.mistakes, misplacedFlag(typed, c.CommandPath()))
 			return takesValue(flag)
 		}
 	}
-	if h, ok := habitOf(typed); ok {
+	sandbox := s.flags.Lookup("memory") != nil || s.flags.Lookup("version") != nil // the latter is isolate's own
+	if of := flagOfRun(name); of != nil && sandbox {
+		s.mistakes = append(s.mistakes, flagOfAnother(typed))
+		return of.kind != kindSwitch
+	}
+	if h, ok := habitOf(typed, s.flags); ok && sandbox {
 		s.mistakes = append(s.mistakes, foreignFlag(typed, h))
 		return h.value
 	}
 	near, _ := policy.Nearest(name, flagNames(s.flags))
+	if near == "" && len(name) == 1 {
+		near = initial(name, flagNames(s.flags))
+	}
 	s.mistakes = append(s.mistakes, unknownFlag(typed, near))
 	meant := s.flags.Lookup(near)
 	return meant != nil && takesValue(meant)
+}
+
+// flagOfRun finds a flag that "isolate run" has and "isolate exec" has not.
+func flagOfRun(name string) *flagSpec {
+	for _, spec := range programFlags() {
+		if spec.name == name {
+			return &spec
+		}
+	}
+	return nil
+}
+
+// initial is the only name that begins with the letter, or "".
+func initial(letter string, names []string) (found string) {
+	for _, n := range names {
+		if !strings.HasPrefix(n, letter) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = n
+	}
+	return found
 }
 
 // lookup finds the flag of arg: --name, or the one letter -h.

@@ -26,7 +26,10 @@ const hostRun = "host"
 func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: auditShort, Long: auditLong, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.code = a.refuse(append(a.mistakes, noAuditCommand(names(cmd), args))...)
+		a.code = a.refuse(a.mistakes...)
+		if len(a.mistakes) == 0 || len(args) > 0 {
+			a.code = a.refuse(noAuditCommand(names(cmd), args))
+		}
 		return nil
 	}
 	cmd.AddCommand(a.auditVerify(), a.auditShow(), a.auditProve(), a.auditTail(), a.auditReport())
@@ -67,7 +70,7 @@ func (a *app) auditLeaf(cmd *cobra.Command, flags string, least, most int, do fu
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &reader{app: a, flags: f, problems: a.mistakes}
 		if len(args) < least || len(args) > most {
-			r.add(auditArguments(cmd.CommandPath(), cmd.Use))
+			r.add(auditArguments(cmd.CommandPath(), cmd.Use, args, most))
 		}
 		var g auditArgs
 		if len(args) > 0 {
@@ -85,7 +88,7 @@ func (a *app) auditLeaf(cmd *cobra.Command, flags string, least, most int, do fu
 		}
 		if len(r.problems) == 0 {
 			if err := do(r, g); err != nil {
-				r.add(problemsOf(err)...)
+				r.add(auditFailed(err, g, args)...)
 			}
 		}
 		if len(r.problems) > 0 {
@@ -127,9 +130,9 @@ func (a *app) printJSON(v any) error {
 func (r *reader) verify(dir string) (audit.Report, error) {
 	var o audit.VerifyOptions
 	for _, text := range r.flags.many("key") {
-		key, err := readKeyFlag(text)
+		key, err := r.readKeyFlag(text)
 		if err != nil {
-			r.wrong("key", err)
+			r.add(auditNoKey(text, err))
 			continue
 		}
 		o.Keys = append(o.Keys, key)
@@ -137,7 +140,8 @@ func (r *reader) verify(dir string) (audit.Report, error) {
 	for _, text := range r.flags.many("anchor") {
 		msg, err := r.anchor(text).Recall()
 		if err == nil && msg == nil {
-			err = fmt.Errorf("cannot read anchor %q: there is none", text)
+			r.add(auditNoAnchor(text))
+			continue
 		}
 		if err != nil {
 			r.add(problemsOf(err)...)
@@ -165,13 +169,17 @@ func (r *reader) verify(dir string) (audit.Report, error) {
 }
 
 // readKeyFlag reads a key, or the file that holds it.
-func readKeyFlag(text string) (string, error) {
+func (a *app) readKeyFlag(text string) (string, error) {
 	if strings.Count(text, "+") >= 2 && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") {
 		return text, nil
 	}
-	b, err := os.ReadFile(text)
+	file, err := a.abs(text)
 	if err != nil {
-		return "", fmt.Errorf("it is neither a key nor the file of one: %w", err)
+		return "", err
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
 	}
 	return strings.TrimSpace(string(b)), nil
 }
@@ -190,7 +198,7 @@ func (a *app) auditShow() *cobra.Command {
 			}
 			return err
 		case !g.given:
-			return r.showRuns(out, g.dir)
+			return r.showRuns(out, g.dir, asJSON)
 		}
 		return audit.Records(g.dir, g.run, func(rec audit.Record) error {
 			if asJSON {
@@ -204,29 +212,42 @@ func (a *app) auditShow() *cobra.Command {
 }
 
 // showRuns lists the runs, each with its program and its end.
-func (a *app) showRuns(out io.Writer, dir string) error {
+func (a *app) showRuns(out io.Writer, dir string, asJSON bool) error {
 	runs, err := audit.Runs(dir)
 	if err != nil {
 		return err
 	}
+	list := make([]listedRun, 0, len(runs))
 	for _, id := range runs {
 		s, err := sumUp(dir, id, 0)
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(out, runLine(s)+"\n"); err != nil {
+		if asJSON {
+			list = append(list, listRun(s))
+		} else if _, err := io.WriteString(out, runLine(s)+"\n"); err != nil {
 			return err
 		}
 	}
-	return nil
+	if asJSON {
+		return a.asJSON(list)
+	}
+	if len(runs) > 0 {
+		return nil
+	}
+	_, err = os.Stat(filepath.Join(dir, hostLogFile)) // no run yet, or no log
+	return err
 }
+
+// hostLogFile is in every directory of logs.
+const hostLogFile = "host.log"
 
 func (a *app) auditProve() *cobra.Command {
 	cmd := &cobra.Command{Use: "prove DIR RUN|host SEQ | prove --since FILE DIR [RUN|host]", Short: auditProveShort, Long: auditProveLong}
 	return a.auditLeaf(cmd, "since", 1, 3, func(r *reader, g auditArgs) error {
 		since, given := r.flags.one("since", &r.problems)
 		if given == (len(g.rest) > 0) || !given && !g.given {
-			r.add(auditArguments(cmd.CommandPath(), cmd.Use))
+			r.add(auditUse(cmd.CommandPath(), cmd.Use))
 			return nil
 		}
 		if given {

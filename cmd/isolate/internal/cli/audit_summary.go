@@ -14,6 +14,7 @@ type runSummary struct {
 	Began   time.Time
 	Took    time.Duration
 	Program string
+	File    string            // what isolate run ran; empty for other commands
 	End     *audit.RunEnd     // nil: it goes on, or its process died
 	Last    *audit.ProgramEnd // of the last program; nil if none has ended
 	Calls   int64
@@ -29,6 +30,33 @@ type runSummary struct {
 	Tools   []*toolCall
 	Limits  []audit.LimitHit
 	open    map[int64]*toolCall
+}
+
+// listedRun is a run in the output of audit show --json.
+type listedRun struct {
+	Run     string    `json:"run"`
+	Began   time.Time `json:"began"`
+	Took    int64     `json:"took_us"`
+	Program string    `json:"program,omitempty"`
+	File    string    `json:"file,omitempty"`
+	// Reason and ExitCode are of the last program; absent if none has ended.
+	Reason   string `json:"reason,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	// State is how the log of the run ended; absent if it has no end.
+	State   string `json:"state,omitempty"`
+	Calls   int64  `json:"calls"`
+	Blocked int64  `json:"blocked"`
+}
+
+func listRun(s runSummary) listedRun {
+	l := listedRun{Run: s.ID, Began: s.Began, Took: s.Took.Microseconds(), Program: s.Program, File: s.File, Calls: s.Calls, Blocked: s.Blocked}
+	if s.End != nil {
+		l.State = s.End.Reason
+	}
+	if s.Last != nil {
+		l.Reason, l.ExitCode = s.Last.Reason, &s.Last.ExitCode
+	}
+	return l
 }
 
 // timelineLine is one record in the report.
@@ -80,7 +108,7 @@ func (s *runSummary) take(e audit.Event) {
 		s.Start = e
 	case audit.ProgramStart:
 		if s.Program == "" {
-			s.Program = e.Program
+			s.Program, s.File = e.Program, e.File
 		}
 	case audit.ProgramEnd:
 		s.Last = &e

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +32,7 @@ func recorded(t *testing.T) (dir, run string) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, err := l.Run(audit.RunStart{Plan: "sha256:00"}, audit.ProgramStart{Program: hostile})
+	r, err := l.Run(audit.RunStart{Plan: "sha256:00"}, audit.ProgramStart{Program: hostile, File: hostile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,43 @@ const hostile = "\x1b]0;x\x07</td><script src=//x>alert(1)</script><img src=x on
 func auditCall(t *testing.T, args ...string) called {
 	t.Helper()
 	return call(t, &fake{}, t.TempDir(), append([]string{"audit"}, args...)...)
+}
+
+// What is named wrongly is told as that, with where to look.
+func TestAuditMistakes(t *testing.T) {
+	dir, run := recorded(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"show", dir, "nosuchrun"}, "not the id of a run\nhint: \"isolate audit show"},
+		{[]string{"show", dir, "20200101-000000.000000-00000000"}, "cannot find run \"20200101-000000.000000-00000000\" in audit log"},
+		{[]string{"verify", "--run", "nosuchrun", dir}, "not the id of a run\nhint: \"isolate audit show"},
+		{[]string{"prove", dir, run, "99"}, "no such record: the log has 10\nhint: \"isolate audit show"},
+	} {
+		got := auditCall(t, c.args...)
+		if got.code != exitRefused || !strings.Contains(got.stderr, c.want) || strings.Contains(got.stderr, "doctor") {
+			t.Errorf("%q: %d %q, want %q", c.args, got.code, got.stderr, c.want)
+		}
+	}
+}
+
+// The list of runs can be read by a program.
+func TestShowRunsJSON(t *testing.T) {
+	dir, run := recorded(t)
+	var list []listedRun
+	got := auditCall(t, "show", "--json", dir)
+	if err := json.Unmarshal([]byte(got.stdout), &list); err != nil || len(list) != 1 {
+		t.Fatalf("%v: %q", err, got.stdout)
+	}
+	if l := list[0]; l.Run != run || l.Program != hostile || l.File != hostile || l.ExitCode == nil || *l.ExitCode != 3 || l.Calls != 2 || l.Blocked != 2 {
+		t.Errorf("%+v", l)
+	}
+	empty := t.TempDir()
+	write(t, empty, hostLogFile, "")
+	if got := auditCall(t, "show", "--json", empty); got.code != 0 || got.stdout != "[]\n" {
+		t.Errorf("no runs: %d %q %q", got.code, got.stdout, got.stderr)
+	}
 }
 
 // The report shows text of hostile programs as text.

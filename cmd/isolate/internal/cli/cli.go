@@ -12,11 +12,14 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -58,7 +61,9 @@ type app struct {
 
 	// mistakes are what is wrong with the flags, found before they are parsed.
 	mistakes []plan.Problem
-	code     int
+	// typed are the arguments of a command line that names no command.
+	typed []string
+	code  int
 }
 
 // runtime is what the commands need of an isolate.Runtime.
@@ -155,6 +160,8 @@ func (a *app) bare() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.Flags().Bool("version", false, versionShort)
 	root.SetHelpCommand(a.helpCommand())
+	// a command that only has others is of no use alone
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	return root
 }
 
@@ -163,7 +170,38 @@ func (a *app) lost(root *cobra.Command, args []string) []plan.Problem {
 	if len(args) == 0 && len(a.mistakes) > 0 {
 		return a.mistakes // there would be a command, were it not for them
 	}
-	return append(a.mistakes, noCommand(root.CommandPath(), names(root), args))
+	if !root.HasParent() && len(args) > 0 {
+		return append(a.mistakes, noCommand("isolate", names(root), args, a.meant(a.typed)))
+	}
+	return append(a.mistakes, noCommand(root.CommandPath(), names(root), args, ""))
+}
+
+// meant is the command line that runs what was typed in place of a command.
+func (a *app) meant(typed []string) string {
+	if len(typed) == 0 {
+		return ""
+	}
+	_, err := program.Choose(filepath.Base(typed[0]), "", nil, 0)
+	if err == nil || a.isFile(typed[0]) && strings.Contains(typed[0], "/") {
+		return "isolate run " + shellWords(typed)
+	}
+	in := ""
+	for _, arg := range typed[1:] {
+		if a.isFile(arg) && !strings.Contains(arg, "/") {
+			in += " --in " + shellWord(arg)
+		}
+	}
+	return "isolate exec" + in + " -- " + shellWords(typed)
+}
+
+// isFile says whether a name is that of a file of the host.
+func (a *app) isFile(name string) bool {
+	full, err := a.abs(name)
+	if err != nil || strings.HasPrefix(name, "-") {
+		return false
+	}
+	st, err := os.Stat(full)
+	return err == nil && st.Mode().IsRegular()
 }
 
 // names lists the commands a user may type.

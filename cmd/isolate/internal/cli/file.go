@@ -85,6 +85,7 @@ func (r *reader) readFile(args []string) {
 		return
 	}
 	p.typed, p.arguments = args[0], args[1:]
+	r.request.cmd.File = p.typed
 	if p.typed == "-" {
 		r.fromInput(p, lang)
 	} else {

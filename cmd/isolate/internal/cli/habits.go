@@ -1,6 +1,10 @@
 package cli
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
 
 // habit is a flag of another tool that starts containers: what to write here.
 type habit struct {
@@ -10,14 +14,19 @@ type habit struct {
 }
 
 // habitOf finds what people mean by a flag that another tool has, typed in any
-// of its names. The rules of words.go hold.
-func habitOf(name string) (habit, bool) {
+// of its names, at a command with these flags. The rules of words.go hold.
+func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
+	terminal, input := "write --tty for a terminal, or \"isolate shell\" to work in one", "write --stdin to connect standard input, or --tty for a terminal"
+	if flags.Lookup("tty") == nil {
+		terminal = "leave it out: a terminal is given by \"isolate shell\", and by \"isolate exec --tty\""
+		input = "write --stdin to connect standard input"
+	}
 	for _, h := range []struct {
 		names string
 		habit
 	}{
-		{"-it -ti -t", habit{hint: "write --tty for a terminal, or \"isolate shell\" to work in one"}},
-		{"-i --interactive", habit{hint: "write --stdin to connect standard input, or --tty for a terminal"}},
+		{"-it -ti -t", habit{hint: terminal}},
+		{"-i --interactive", habit{hint: input}},
 		{"--rm", habit{hint: "leave it out: nothing of a sandbox is ever left"}},
 		{"-v --volume --mount --bind", habit{"write --in to copy files in, --out to copy them out, or --ro to show a host path read-only; nothing of the host can be written to", true}},
 		{"-e -E --setenv", habit{"write --env NAME=VALUE, or --env-from NAME to copy yours", true}},

@@ -197,7 +197,7 @@ func allFlagHelp() map[string]string {
 		"tool":          "give it this program of the host as a tool, with ,schema=FILE behind it if there is one (repeatable)",
 		"mcp":           "give it the tools of an MCP server: a command, unix:PATH or http://… (repeatable)",
 		"approve":       "ask a person before all tools, or those of a name like PATTERN: never, ask or writes (repeatable)",
-		"ask":           "who is asked: the terminal, a command or a web service (default: what the file of --tools says, else the terminal)",
+		"ask":           "who is asked: the terminal, nobody, a command or a web service (default: what the file of --tools says, else the terminal)",
 		"max-calls":     fmt.Sprintf("most calls of tools in the run, or none for no limit (default %d)", bridge.DefaultMaxCalls),
 		"parallel":      fmt.Sprintf("most tools at work at once (default %d)", bridge.DefaultParallel),
 		"mcp-socket":    "offer the tools on a Unix socket that speaks MCP as well: $ISOLATE_MCP_SOCKET",

@@ -16,10 +16,11 @@ import (
 
 // poolCommand holds the commands about what is kept ready.
 func (a *app) poolCommand() *cobra.Command {
-	c := a.plain(&cobra.Command{Use: "pool command", Short: poolShort, Long: poolLong, DisableFlagsInUseLine: true}, func() error {
-		a.code = a.refuse(noPoolCommand())
+	c := &cobra.Command{Use: "pool", Short: poolShort, Long: poolLong, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		a.code = a.refuse(a.lost(cmd, args)...)
 		return nil
-	})
+	}
 	c.AddCommand(a.poolStatusCommand())
 	return c
 }

@@ -18,6 +18,25 @@ var refusals = []struct {
 	{"nothing", nil},
 	{"unknown command", []string{"exce", "--", "true"}},
 	{"program as command", []string{"python3", "x.py"}},
+	{"program file as command", []string{"$DIR/hello.py", "--n", "a b"}},
+	{"interpreter with a file as command", []string{"python3", "hello.py", "x"}},
+	{"flags of run", []string{"exec", "--tools", "t.toml", "--mcp-socket", "true"}},
+	{"terminal of run", []string{"run", "-it", "hello.py"}},
+	{"letters of flags", []string{"ps", "-a", "-z"}},
+	{"pool without a command", []string{"pool"}},
+	{"pool with another command", []string{"pool", "ls"}},
+	{"tools with another command", []string{"tools", "list"}},
+	{"flag before the command of tools", []string{"tools", "--tools", "t.toml"}},
+	{"tools without a flag", []string{"tools", "check", "t.toml"}},
+	{"no audit log", []string{"audit", "verify", "$DIR/nolog"}},
+	{"no audit log to show", []string{"audit", "show", "$DIR/nolog"}},
+	{"no directory of logs", []string{"audit", "show", "$DIR"}},
+	{"no audit log named", []string{"audit", "verify"}},
+	{"too many audit logs", []string{"audit", "verify", "a", "b"}},
+	{"no such run", []string{"audit", "show", "$DIR", "nosuchrun"}},
+	{"no such run to verify", []string{"audit", "verify", "--run", "nosuchrun", "$DIR"}},
+	{"no key", []string{"audit", "verify", "--key", "nokey", "$DIR"}},
+	{"no anchor", []string{"audit", "verify", "--anchor", "$DIR/noanchor", "$DIR"}},
 	{"flag before the command", []string{"--memory", "1G", "exec", "true"}},
 	{"unknown flag of no command", []string{"--verbose"}},
 	{"unknown help topic", []string{"help", "exce"}},
@@ -109,6 +128,7 @@ func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "x")
 	write(t, dir, "other", "x")
+	write(t, dir, "hello.py", "x")
 	write(t, dir, "_rpc", "x")
 	write(t, dir, "bad.toml", "memry = \"1G\"\npids = -1\nmemory = 512\n[env]\nA = 1\n")
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {

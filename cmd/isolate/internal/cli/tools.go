@@ -63,7 +63,11 @@ func (a *app) toolsSub(name, short string, do func(opened, *reader, []string) []
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &reader{app: a, flags: f, problems: a.mistakes}
 		s := r.readTools()
-		if !s.given && len(r.problems) == 0 {
+		switch {
+		case !s.given && len(r.problems) == 0 && name != "stub" && len(args) > 0:
+			r.add(toolsWithoutFlag(cmd.CommandPath(), args[0]))
+			args = nil
+		case !s.given && len(r.problems) == 0:
 			r.add(noTools())
 		}
 		switch {

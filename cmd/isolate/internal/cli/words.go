@@ -77,14 +77,18 @@ func remedy(err error) string {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "raise the limit of open files: ulimit -n 4096"
 	}
-	return "\"isolate doctor\" says what is missing on this machine; if that is nothing, it is a fault of isolate"
+	return noRemedy
 }
+
+// noRemedy is said where nothing better is known.
+const noRemedy = "\"isolate doctor\" says what is missing on this machine; if that is nothing, it is a fault of isolate"
 
 // Mistakes in commands and flags.
 
 // noCommand is a command line that leads no further than to command, "isolate"
 // or one that has commands of its own.
-func noCommand(command string, have, args []string) plan.Problem {
+// meant is the command line that does what was meant; empty if nobody knows.
+func noCommand(command string, have, args []string, meant string) plan.Problem {
 	all := fmt.Sprintf("\"%s --help\" lists the commands", command)
 	if len(args) == 0 {
 		return plan.Problem{What: "cannot do anything: there is no command", Remedy: all}
@@ -92,8 +96,10 @@ func noCommand(command string, have, args []string) plan.Problem {
 	p := plan.Problem{What: fmt.Sprintf("cannot find command %q", args[0])}
 	if near, ok := policy.Nearest(args[0], have); ok {
 		p.Remedy = fmt.Sprintf("did you mean \"%s %s\"?", command, near)
-	} else if command == "isolate" {
-		p.Remedy = fmt.Sprintf("to run a program write \"isolate exec -- %s\"\n%s", args[0], all)
+	} else if near := synonym(args[0], have); near != "" {
+		p.Remedy = fmt.Sprintf("did you mean \"%s %s\"?", command, near)
+	} else if meant != "" {
+		p.Remedy = fmt.Sprintf("to run a program write: %s\n%s", meant, all)
 	} else {
 		p.Remedy = all
 	}
@@ -121,10 +127,10 @@ func foreignFlag(typed string, h habit) plan.Problem {
 	return plan.Problem{What: fmt.Sprintf("cannot find flag %q", typed), Remedy: h.hint}
 }
 
-func misplacedFlag(typed string) plan.Problem {
+func misplacedFlag(typed, command string) plan.Problem {
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot use flag %q here: it is a flag of a command", typed),
-		Remedy: fmt.Sprintf("write it behind the command: isolate exec %s …", typed),
+		Remedy: fmt.Sprintf("write it behind the command: %s %s …", command, shellWord(typed)),
 	}
 }
 
@@ -331,10 +337,6 @@ func noName(command string) plan.Problem {
 	}
 }
 
-func noPoolCommand() plan.Problem {
-	return plan.Problem{What: "cannot do anything with the pool: there is no command", Remedy: "write \"isolate pool status\""}
-}
-
 func logLost(n int64) string {
 	return fmt.Sprintf("%d bytes before this are not kept", n)
 }
@@ -351,8 +353,12 @@ const (
 )
 
 func metaNowhere(text string) plan.Problem {
+	why := "it is no name of a file"
+	if text == "-" {
+		why = "standard output is the program's"
+	}
 	return plan.Problem{
-		What:   fmt.Sprintf("cannot write the result to %q", text),
+		What:   fmt.Sprintf("cannot write the result to %q: %s", text, why),
 		Remedy: "write --meta FILE, or --meta 3 with 3>FILE behind the command",
 	}
 }

@@ -2,8 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,10 +90,62 @@ func noAuditCommand(have, args []string) plan.Problem {
 	return p
 }
 
-func auditArguments(command, use string) plan.Problem {
+// auditArguments is too few or too many arguments: most may be given.
+func auditArguments(command, use string, args []string, most int) plan.Problem {
+	p := auditUse(command, use)
+	if len(args) == 0 {
+		p.What = fmt.Sprintf("cannot do %q with nothing: it is not said which log", command)
+	} else if len(args) > most {
+		p.What = fmt.Sprintf("cannot use argument %q: %q takes %d", args[most], command, most)
+	}
+	return p
+}
+
+func auditUse(command, use string) plan.Problem {
 	return plan.Problem{
-		What:   fmt.Sprintf("cannot use these arguments: %q takes others", command),
-		Remedy: "write isolate audit " + use,
+		What:   fmt.Sprintf("cannot do %q: arguments are missing, or one too many is there", command),
+		Remedy: "write isolate audit " + use + "\nDIR is the directory that --audit named",
+	}
+}
+
+// auditFailed takes an error of a log apart: most of them are of its name.
+func auditFailed(err error, g auditArgs, args []string) []plan.Problem {
+	list := problemsOf(err)
+	if len(list) == 0 || list[len(list)-1].Remedy != noRemedy {
+		return list
+	}
+	last := &list[len(list)-1]
+	runs := fmt.Sprintf("\"isolate audit show %s\" lists the runs", shellWord(args[0]))
+	switch _, none := os.Stat(filepath.Join(g.dir, hostLogFile)); {
+	case none != nil:
+		*last = plan.Problem{
+			What:   fmt.Sprintf("cannot read audit log %q: %v", args[0], cause(none)),
+			Remedy: "name the directory that was given to --audit",
+		}
+		if errors.Is(none, fs.ErrNotExist) {
+			last.What = fmt.Sprintf("cannot read audit log %q: there is none", args[0])
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		last.What, last.Remedy = fmt.Sprintf("cannot find run %q in audit log %q", g.run, args[0]), runs
+	case errors.Is(err, audit.ErrNoRun):
+		last.Remedy = runs
+	case errors.Is(err, audit.ErrNoRecord):
+		last.Remedy = "\"isolate audit show " + shellWords(args[:min(2, len(args))]) + "\" prints the records"
+	}
+	return list
+}
+
+func auditNoKey(text string, err error) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot use flag --key: %q is no key, and as a file it cannot be read: %v", text, cause(err)),
+		Remedy: "write the key, or name the file that holds it: host.key is beside the logs, and a copy of it elsewhere is what to believe",
+	}
+}
+
+func auditNoAnchor(text string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot read anchor %q: there is none", text),
+		Remedy: "name a checkpoint that somebody else has: \"isolate audit show --checkpoint DIR\" prints one to keep",
 	}
 }
 
@@ -193,6 +249,9 @@ func runLine(s runSummary) string {
 	if s.Program != "" {
 		program = strconv.Quote(s.Program)
 	}
+	if s.File != "" {
+		program += " " + strconv.Quote(s.File)
+	}
 	end := "no end"
 	if s.End != nil {
 		end = s.End.Reason
@@ -203,7 +262,8 @@ func runLine(s runSummary) string {
 	return fmt.Sprintf("%s %-14s %-12s %d calls, %d blocked, %s", s.ID, program, end, s.Calls, s.Blocked, s.Took.Round(time.Millisecond))
 }
 
-// recordedAs says where a run was recorded: what to keep of it elsewhere.
+// recordedAs says where a run was recorded, and what to keep of it elsewhere. The
+// key is the same for all: --meta has it.
 func recordedAs(s *isolate.AuditSeal) string {
-	return fmt.Sprintf("recorded as %s: %d records, root %s, key %s", s.Run, s.Size, s.Root, s.Key)
+	return fmt.Sprintf("recorded as %s: %d records, root %s", s.Run, s.Size, s.Root)
 }

@@ -139,7 +139,7 @@ func approvalOfNothing(typed, pattern string) plan.Problem {
 func wrongAsker(ask string, err error) plan.Problem {
 	p := plan.Problem{
 		What:   fmt.Sprintf("cannot ask %q: %v", ask, err),
-		Remedy: "write terminal, a command, or the URL of a web service",
+		Remedy: "write terminal, nobody, a command, or the URL of a web service",
 	}
 	if strings.HasPrefix(ask, "http") {
 		p.Remedy = "put the secret that signs the questions into the variable " + webhookSecret

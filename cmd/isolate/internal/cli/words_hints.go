@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/isolate-run/isolate/plan"
+)
+
+// What is said to somebody who meant something else. The rules of words.go hold.
+
+// synonym is the command that does what a word means which is none; empty if
+// there is no such command.
+func synonym(word string, have []string) string {
+	if len(have) == 1 {
+		return have[0] // whatever was meant, there is nothing else
+	}
+	meant := map[string]string{"list": "ls", "lint": "check", "validate": "check", "generate": "stub", "log": "show", "follow": "tail", "list-runs": "ps"}[word]
+	if slices.Contains(have, meant) {
+		return meant
+	}
+	return ""
+}
+
+func flagOfAnother(typed string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot find flag %q", typed),
+		Remedy: fmt.Sprintf("it is a flag of \"isolate run\", which runs a program file: isolate run main.py %s …", shellWord(typed)),
+	}
+}
+
+// shellWords are words as a shell takes them.
+func shellWords(words []string) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = shellWord(w)
+	}
+	return strings.Join(list, " ")
+}
+
+func toolsWithoutFlag(command, arg string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot use argument %q: %q takes none", arg, command),
+		Remedy: fmt.Sprintf("if it is a file that declares tools, write %s --tools %s", command, shellWord(arg)),
+	}
+}
