@@ -37,7 +37,7 @@ var lattice = map[string][]string{
 	"plan":                {"egress", "policy", "namespaces", "rootfs", "seccompprofile"},
 	"container/cgroup":    {},
 	"container/keeper":    {},
-	"bridge":              {"internal/dirfd", "internal/nearest"},
+	"bridge":              {"internal/dirfd", "internal/nearest", "internal/plaintext"},
 	"bridge/stub":         {"bridge"},
 	"internal/plaintext":  {},
 	"internal/procgroup":  {},

@@ -117,7 +117,7 @@ func (c *call) ask() *outcome {
 		end.detail = "cannot get a decision: " + v.err.Error()
 		return end
 	case d.Verdict != Allow:
-		return c.denied(d.By, d.Reason, fault(CodeDenied))
+		return c.denied(d.By, d.Reason, deniedBecause(d.Reason))
 	default:
 		return c.allowed(d)
 	}
@@ -154,7 +154,7 @@ func (c *call) question(ctx context.Context) (v verdict, answered bool) {
 
 // allowed takes over edited arguments, which must pass the schema again.
 func (c *call) allowed(d Decision) *outcome {
-	a := Approved{Verdict: Allow, By: d.By, Reason: cut(d.Reason, detailMax)}
+	a := Approved{Verdict: Allow, By: d.By, Reason: cut(d.Reason, reasonMax)}
 	if d.Args != nil {
 		canonical, err := c.edited(d.Args)
 		if err != nil {
@@ -185,7 +185,7 @@ func (c *call) edited(args json.RawMessage) (json.RawMessage, *Error) {
 // denied records who said no. Only what somebody decided, or failed to decide
 // in time, counts against further questions.
 func (c *call) denied(by, reason string, e *Error) *outcome {
-	c.approved(Approved{Verdict: Deny, By: by, Reason: cut(reason, detailMax)})
+	c.approved(Approved{Verdict: Deny, By: by, Reason: cut(reason, reasonMax)})
 	if e.Code == CodeDenied || e.Code == CodeApprovalWait {
 		c.mark(func() { c.b.denials = append(c.b.denials, c.b.elapsed()) })
 	}

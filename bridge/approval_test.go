@@ -248,3 +248,18 @@ func TestWordsAreComplete(t *testing.T) {
 		}
 	}
 }
+
+// The program learns why it was refused, in text that can be shown.
+func TestDenialReason(t *testing.T) {
+	reason := " only for \x1b[31mEurope\u202e" + strings.Repeat("!", 2*reasonMax)
+	b := newBroker(t, Options{Approver: decider(func(context.Context, Question) (Decision, error) {
+		return Decision{By: "ann", Reason: reason}, nil
+	})}, asked)
+	a := ask(b, "pay", "{}")
+	refused(t, a, CodeDenied, "the call was denied: only for \uFFFD[31mEurope\uFFFD!!!")
+	var details struct{ Reason string }
+	must(t, json.Unmarshal(a.Err.Details, &details))
+	if !strings.HasPrefix(details.Reason, "only for \uFFFD[31m") || len(details.Reason) > reasonMax+8 || strings.Contains(a.Err.Message+string(a.Err.Details), "ann") {
+		t.Errorf("message %q, details %s", a.Err.Message, a.Err.Details)
+	}
+}

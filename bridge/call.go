@@ -192,6 +192,9 @@ func (c *call) judge(ctx context.Context, limit time.Duration, reply Reply, err 
 		o.err, o.detail = fault(CodeFailed), err.Error()
 	default:
 		o.value, o.err = c.result(ctx, reply.Value)
+		if o.err != nil && o.err.Code == CodeBadResult {
+			o.detail = o.err.Message + "; it was " + excerpt(reply.Value)
+		}
 	}
 	return o
 }
@@ -221,7 +224,10 @@ func (c *call) result(ctx context.Context, v json.RawMessage) (json.RawMessage, 
 	}
 	v, ok := oneLine(v)
 	if !ok {
-		return nil, fault(CodeBadResult)
+		return nil, fault(CodeBadResult, "is not one JSON value")
+	}
+	if why := c.tool.output.misfit(v); why != "" {
+		return nil, fault(CodeBadResult, why)
 	}
 	if int64(len(v)) <= c.b.options.ResponseBytes {
 		if !c.b.take(int64(len(v))) {

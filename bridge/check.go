@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// checker holds a tool's arguments against its schema.
+// checker holds a tool's arguments, or its result, against their schema.
 type checker struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
@@ -22,12 +22,17 @@ type checker struct {
 
 const draft7 = "http://json-schema.org/draft-07/schema#"
 
-// newChecker resolves a schema once. It works on a copy.
-func newChecker(s *jsonschema.Schema) (*checker, error) {
-	s = s.CloneSchemas()
+// newArgsChecker is newChecker for a schema of arguments, which are an object.
+func newArgsChecker(s *jsonschema.Schema) (*checker, error) {
 	if s.Type != "" && s.Type != "object" || s.Types != nil && !slices.Contains(s.Types, "object") {
 		return nil, errors.New(`its type is not "object"`)
 	}
+	return newChecker(s)
+}
+
+// newChecker resolves a schema once. It works on a copy.
+func newChecker(s *jsonschema.Schema) (*checker, error) {
+	s = s.CloneSchemas()
 	// The validator knows two drafts, by their exact names. Others are read
 	// as the newest, which differs in keywords that tools hardly use.
 	switch {
@@ -161,7 +166,7 @@ func (c *checker) check(args map[string]any) (json.RawMessage, *Error) {
 	if c.valid(native(args)) {
 		return canonical, nil
 	}
-	at, why := c.explain(args)
+	at, why := c.explainArgs(args)
 	e := fault(CodeInvalid, why)
 	if at != "" {
 		e.Details = append(appendString([]byte(`{"argument":`), at), '}')

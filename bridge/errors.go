@@ -54,7 +54,7 @@ const (
 	CodeTimeout        Code = "timeout"           // timeout
 	CodeFailed         Code = "tool_failed"       // failed
 	CodePanic          Code = "tool_crashed"      // failed
-	CodeBadResult      Code = "bad_result"        // failed: not one JSON value
+	CodeBadResult      Code = "bad_result"        // failed: not one JSON value, or not what the output schema says
 	CodeLog            Code = "not_recorded"      // failed: the log could not be written, so nothing was done
 	CodeClosed         Code = "closed"            // closed
 )

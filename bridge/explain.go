@@ -26,11 +26,16 @@ type explainer struct {
 	steps int
 }
 
-// explain returns the path of the first argument that does not fit, and why
-// the arguments were refused.
-func (c *checker) explain(args any) (at, why string) {
+// explain returns the path of the first part of a value that does not fit,
+// empty for the whole, and what is wrong with it, empty if that is not seen.
+func (c *checker) explain(v any) (at, fault string) {
 	e := explainer{c: c, steps: 100_000}
-	at, fault := e.look(c.schema, args, "")
+	return e.look(c.schema, v, "")
+}
+
+// explainArgs says why arguments were refused, and which; see explain.
+func (c *checker) explainArgs(args any) (at, why string) {
+	at, fault := c.explain(args)
 	switch {
 	case fault == "":
 		return "", "the arguments do not fit the tool's schema"

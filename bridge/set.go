@@ -34,7 +34,8 @@ type Set struct {
 // entry is a tool that was checked.
 type entry struct {
 	Tool
-	input *checker // nil for any object
+	input  *checker // nil for any object
+	output *checker // nil for any value
 }
 
 // NewSet checks names, clashes and schemas. The error names the tool.
@@ -69,11 +70,18 @@ func newEntry(t Tool) (*entry, error) {
 	}
 	e := &entry{Tool: t}
 	if t.Input != nil {
-		c, err := newChecker(t.Input)
+		c, err := newArgsChecker(t.Input)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use the input schema of tool %q: %w", t.Name, err)
 		}
 		e.input = c
+	}
+	if t.Output != nil && t.Output != t.derived {
+		c, err := newChecker(t.Output)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use the output schema of tool %q: %w", t.Name, err)
+		}
+		e.output = c
 	}
 	return e, nil
 }

@@ -19,7 +19,8 @@ type Tool struct {
 	// of optional properties are filled in before the tool sees them, unless
 	// one of the schema's defaults does not fit its own property.
 	Input *jsonschema.Schema
-	// Output describes the result. Nil means unknown.
+	// Output describes the result, and one that does not fit is a failure with
+	// CodeBadResult. Nil means unknown.
 	Output *jsonschema.Schema
 
 	// Effect says whether the tool may change anything. Zero is MayWrite.
@@ -40,6 +41,11 @@ type Tool struct {
 	// the program learns only that the tool failed, and the text goes into the
 	// Record. Required.
 	Run func(context.Context, Call) (Reply, error)
+
+	// derived is the Output that NewTool made of a Go type. Values of the type
+	// are not held against it: it knows neither nil maps nor encoders of the
+	// type's own.
+	derived *jsonschema.Schema
 }
 
 // Effect says what a tool does to the world.

@@ -32,6 +32,7 @@ func NewTool[In, Out any](t Tool, f func(context.Context, In) (Out, error)) (Too
 		if t.Output, err = jsonschema.For[Out](nil); err != nil {
 			return Tool{}, fmt.Errorf("cannot describe the result of tool %q: %w", t.Name, err)
 		}
+		t.derived = t.Output
 	}
 	t.Run = func(ctx context.Context, c Call) (Reply, error) {
 		var in In

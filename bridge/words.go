@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/isolate-run/isolate/internal/plaintext"
 )
 
 // Every text that a program reads is made here, from the list below. It names
@@ -15,7 +18,8 @@ import (
 const (
 	shownMax   = 128      // a name of the program's in a message
 	messageMax = 4 << 10  // a message of a tool
-	detailMax  = 1 << 10  // a cause in a Record
+	detailMax  = 6 << 10  // a cause in a Record: a message, and the 4 KiB of standard error that a command's tool keeps
+	reasonMax  = 1 << 10  // a person's reason
 	detailsMax = 64 << 10 // the details of a tool's error
 )
 
@@ -45,7 +49,7 @@ var catalogue = map[Code]struct {
 	CodeTimeout:        {Timeout, "the tool did not answer within %s"},
 	CodeFailed:         {Failed, "the tool failed"},
 	CodePanic:          {Failed, "the tool crashed"},
-	CodeBadResult:      {Failed, "the tool's result is not one JSON value"},
+	CodeBadResult:      {Failed, "the tool's result %s"},
 	CodeLog:            {Failed, "the call could not be recorded, so it does not count as done"},
 	CodeClosed:         {Closed, "the bridge has ended"},
 }
@@ -58,6 +62,18 @@ func fault(code Code, fill ...any) *Error {
 		text = fmt.Sprintf(text, fill...)
 	}
 	return &Error{Class: w.class, Code: code, Message: text}
+}
+
+// deniedBecause is the error of a call that somebody denied, with the reason
+// that was given: the program's author may do better with it.
+func deniedBecause(reason string) *Error {
+	e := fault(CodeDenied)
+	reason = plaintext.Clean(strings.TrimSpace(reason), reasonMax)
+	if reason != "" {
+		e.Message += ": " + reason
+		e.Details = append(appendString([]byte(`{"reason":`), reason), '}')
+	}
+	return e
 }
 
 // shown is a program's name in a message: quoted, escaped and cut.

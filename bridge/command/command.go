@@ -119,7 +119,7 @@ func (p Program) run(ctx context.Context, file string, c bridge.Call) (bridge.Re
 	}
 	value, err := oneValue(out)
 	if err != nil {
-		return bridge.Reply{}, badResult(err, stderr)
+		return bridge.Reply{}, badResult(err, out, stderr)
 	}
 	return bridge.Reply{Value: value}, nil
 }

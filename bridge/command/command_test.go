@@ -99,7 +99,7 @@ func TestFailures(t *testing.T) {
 		{`exit 15`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command ended with exit code 15", Details: json.RawMessage(`{"exit_code":15}`)}, ""},
 		{`kill -9 $$`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: "the command was ended by signal: killed"}, ""},
 		{`true`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: it printed nothing"}, ""},
-		{`echo 1 2`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not one JSON value"}, ""},
+		{`echo 1 2`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not one JSON value"}, `it printed "1 2\n"`},
 		{`echo hello`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not one JSON value"}, ""},
 		{`printf '"\377"'`, bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: "the command gave no result: what it printed is not UTF-8"}, ""},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,9 +33,16 @@ func tooLarge(limit int64, stderr []byte) error {
 	return &failure{&bridge.Error{Class: bridge.Failed, Code: bridge.CodeResultTooLarge, Message: message}, detail(message, stderr)}
 }
 
-func badResult(cause error, stderr []byte) error {
+// printedBytes of the beginning of what was no result are kept for the record.
+const printedBytes = 400
+
+func badResult(cause error, out, stderr []byte) error {
 	message := "the command gave no result: " + cause.Error()
-	return &failure{&bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: message}, detail(message, stderr)}
+	told := message
+	if len(out) > 0 {
+		told += "; it printed " + strconv.QuoteToASCII(string(out[:min(len(out), printedBytes)]))
+	}
+	return &failure{&bridge.Error{Class: bridge.Failed, Code: bridge.CodeBadResult, Message: message}, detail(told, stderr)}
 }
 
 // classes are what exit codes from firstClass upwards say, as those of the
