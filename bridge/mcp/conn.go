@@ -22,6 +22,9 @@ const (
 	// maxNoise bounds the lines of a server that are no messages. Some print a
 	// greeting before they speak.
 	maxNoise = 1000
+	// maxAsked bounds the requests of a server that have no answer yet. Of them
+	// only ping has any other than no; the SDK queues them without a bound.
+	maxAsked = 16
 	// writeTime bounds the writing of one message to a server that does not
 	// read.
 	writeTime = 30 * time.Second
@@ -40,6 +43,7 @@ type lineConn struct {
 	err   error
 	// broken is set once no message can be read or written any more.
 	broken atomic.Bool
+	asked  atomic.Int64 // requests of the server that wait for our answer
 }
 
 type deadlineWriter interface {
@@ -81,7 +85,12 @@ func (c *lineConn) read() (jsonrpc.Message, error) {
 			}
 			continue
 		}
-		return jsonrpc.DecodeMessage(keepNumbers(line))
+		m, err := jsonrpc.DecodeMessage(keepNumbers(line))
+		if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() && c.asked.Add(1) > maxAsked {
+			_ = c.Close() // an answer that the server does not read is given up
+			return nil, fmt.Errorf("cannot serve the server: more than %d of its requests wait", maxAsked)
+		}
+		return m, err
 	}
 }
 
@@ -93,6 +102,9 @@ type unsentKey struct{}
 // Write writes a message. A message that was written in part ends the
 // connection: what follows would be no message.
 func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if _, answer := m.(*jsonrpc.Response); answer {
+		defer c.asked.Add(-1)
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return fmt.Errorf("cannot encode a message: %w", err)

@@ -54,9 +54,10 @@ var servers = map[string]func(dir string) error{
 			}
 		}
 	},
-	"pages": func(string) error { return raw(endlessPages) },
-	"heavy": func(string) error { return raw(heavyPages) },
-	"blob":  func(string) error { return raw(brokenBlob) },
+	"pages":  func(string) error { return raw(endlessPages) },
+	"heavy":  func(string) error { return raw(heavyPages) },
+	"blob":   func(string) error { return raw(brokenBlob) },
+	"asking": func(string) error { return asking() },
 	"stubborn": func(string) error {
 		if err := stdio(good()); err != nil {
 			return err
@@ -193,6 +194,25 @@ func heavyPages(method string) string {
 		return hello
 	}
 	return `{"tools":[{"name":"a","description":"` + strings.Repeat("x", 5<<20) + `","inputSchema":{"type":"object"}}],"nextCursor":"x"}`
+}
+
+// asking has a tool, and then asks without end and reads nothing.
+func asking() error {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		switch line := in.Text(); {
+		case strings.Contains(line, `"initialize"`):
+			fmt.Println(`{"jsonrpc":"2.0","id":1,"result":` + hello + `}`)
+		case strings.Contains(line, "tools/list"):
+			fmt.Println(`{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"text","inputSchema":{"type":"object"}}]}}`)
+			for id := 0; ; id++ {
+				if _, err := fmt.Printf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return in.Err()
 }
 
 func brokenBlob(method string) string {

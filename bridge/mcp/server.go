@@ -246,6 +246,9 @@ func (s *session) isGone() bool {
 // end ends the session and what is below it. It is idempotent.
 func (s *session) end() {
 	s.ended.Do(func() {
+		if s.line != nil {
+			_ = s.line.Close() // else the SDK waits for answers that nobody reads
+		}
 		if s.ClientSession != nil {
 			_ = s.ClientSession.Close()
 		}
