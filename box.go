@@ -101,8 +101,8 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 	}
 	res, err := b.run(ctx, c, alone)
 	if b.network != nil { // its last events belong to this run
-		b.endNetwork()
-		res.Net = b.netSummary()
+		s := b.network.Finish()
+		res.Net = &s
 	}
 	res.In = in
 	if err != nil || c.Out == "" || errors.Is(context.Cause(ctx), ErrAbandoned) {

@@ -39,7 +39,8 @@ type Process struct {
 	failed  error
 
 	events chan ToSupervisor // to the recorder, in order
-	done   chan struct{}     // closed when its socket has ended and it is reaped
+	done   chan struct{}     // closed when its socket has ended
+	reaped chan struct{}     // closed when there is no process any more
 }
 
 // startTimeout bounds how long the process may take to be ready, on a machine
@@ -64,7 +65,7 @@ func Start(ctx context.Context, helper string, device *os.File, c Config, record
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
-	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, events: make(chan ToSupervisor, maxBatch), done: make(chan struct{})}
+	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, events: make(chan ToSupervisor, maxBatch), done: make(chan struct{}), reaped: make(chan struct{})}
 	p.cmd = exec.Command(helper)
 	p.cmd.Args = []string{Name}
 	p.cmd.Env = []string{}
@@ -157,7 +158,7 @@ const maxBatch = 512
 
 // serve is the only reader of the socket.
 func (p *Process) serve(in *bufio.Reader) {
-	defer close(p.done)
+	defer close(p.reaped)
 	recorded := make(chan struct{})
 	go func() {
 		defer close(recorded)
@@ -242,19 +243,27 @@ func (p *Process) keep(batch []ToSupervisor, broken error) error {
 	return broken
 }
 
-// end is after the last message.
+// end is after the last message. A process that was told to end needs nobody
+// to wait for its last breath but Stop.
 func (p *Process) end(err error) {
-	_ = p.cmd.Process.Kill()
-	state := p.cmd.Wait()
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	stopped := p.stopped
 	for n, c := range p.changed {
 		c <- "the network process has ended"
 		delete(p.changed, n)
 	}
-	if p.stopped {
+	p.mu.Unlock()
+	if stopped {
+		close(p.done)
+	}
+	_ = p.cmd.Process.Kill()
+	state := p.cmd.Wait()
+	if stopped {
 		return
 	}
+	defer close(p.done)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.failed == nil {
 		p.failed = fmt.Errorf("the network process has ended: %w", errors.Join(ignoreEOF(err), state))
 	}
@@ -329,9 +338,9 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // stopWait is how long a process may take to tell of its last flows.
 const stopWait = 2 * time.Second
 
-// Stop ends the process, waits for it and returns what happened. It may be
-// called more than once.
-func (p *Process) Stop() egress.Summary {
+// Finish ends every flow and returns what happened, when all of it is recorded.
+// Stop must follow. It may be called more than once.
+func (p *Process) Finish() egress.Summary {
 	p.mu.Lock()
 	p.stopped = true
 	p.mu.Unlock()
@@ -341,8 +350,16 @@ func (p *Process) Stop() egress.Summary {
 	}
 	_ = p.conn.SetReadDeadline(time.Now().Add(stopWait))
 	<-p.done
-	p.conn.Close()
 	return p.Summary()
+}
+
+// Stop is Finish, and waits until the process is gone. It may be called more
+// than once.
+func (p *Process) Stop() egress.Summary {
+	s := p.Finish()
+	<-p.reaped
+	p.conn.Close()
+	return s
 }
 
 // tail keeps the end of what the process writes to standard error: nothing,

@@ -1,6 +1,7 @@
 package netd
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -26,6 +27,7 @@ const dnsIdle = 20 * time.Second
 // the answers come from there.
 func (n *Network) dnsOverUDP(c net.Conn, dst netip.AddrPort) {
 	defer c.Close()
+	defer context.AfterFunc(n.ctx, func() { c.Close() })()
 	var b [dns.DefaultMsgSize]byte
 	for {
 		_ = c.SetReadDeadline(time.Now().Add(dnsIdle))

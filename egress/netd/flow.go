@@ -166,6 +166,7 @@ func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
 		return nil, errRefused
 	}
 	fl.opened = true
+	n.open.Add(1)
 	if reason := fl.cutReason(); reason != "" {
 		abort(conn)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
@@ -205,6 +206,7 @@ func (fl *flow) done() {
 	e.Dial, e.BytesIn, e.BytesOut, e.Took = fl.dialled, fl.in.Load(), fl.out.Load(), time.Since(fl.began)
 	e.Reason = fl.cutReason()
 	fl.network.events.note(e)
+	fl.network.open.Add(-1)
 }
 
 // counted counts what goes over an upstream connection.

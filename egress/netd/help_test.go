@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 func addrPortOf(t testing.TB, addr string, port uint16) netip.AddrPort {
@@ -33,4 +35,15 @@ func udpEcho(t testing.TB) string {
 		}
 	}()
 	return c.LocalAddr().String()
+}
+
+func dnsQuery(t testing.TB, name string) []byte {
+	t.Helper()
+	q := new(dns.Msg)
+	q.SetQuestion(name, dns.TypeA)
+	raw, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

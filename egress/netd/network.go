@@ -82,10 +82,14 @@ type Network struct {
 	events  *events
 	rate    *bucket
 	stack   *stack.Stack
+	gate    *gate
 	flows   atomic.Uint64 // numbers them
 	ctx     context.Context
 	cancel  context.CancelFunc
+	open    atomic.Int64 // flows that have an opening and no closing event yet
 	work    sync.WaitGroup
+
+	finishing sync.Once
 }
 
 // New makes a network that denies everything until Set.
@@ -120,11 +124,24 @@ func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
 	return nil
 }
 
-// Close cuts every flow and ends the stack.
+// finishWait bounds how long flows that were cut may take to notice.
+const finishWait = time.Second
+
+// finish cuts every flow and reports what is to be reported.
+func (n *Network) finish() {
+	n.finishing.Do(func() {
+		n.judge.Stop()
+		n.cancel()
+		for end := time.Now().Add(finishWait); n.open.Load() > 0 && time.Now().Before(end); {
+			time.Sleep(200 * time.Microsecond)
+		}
+		n.events.close()
+	})
+}
+
+// Close is finish, and ends the stack.
 func (n *Network) Close() {
-	n.judge.Stop()
-	n.cancel()
+	n.finish()
 	n.stack.Close()
 	n.work.Wait()
-	n.events.close()
 }

@@ -10,8 +10,6 @@ import (
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
-	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
-	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
 	"github.com/isolate-run/isolate/egress/control"
 )
@@ -52,7 +50,8 @@ func Run(socket, device int) error {
 	if err := unix.SetNonblock(socket, true); err != nil {
 		return fmt.Errorf("cannot use the supervisor's socket: %w", err)
 	}
-	peer := control.NewPeer(os.NewFile(uintptr(socket), "supervisor"))
+	conn := os.NewFile(uintptr(socket), "supervisor")
+	peer := control.NewPeer(conn)
 	c, err := peer.Config()
 	if err != nil {
 		return fmt.Errorf("cannot read the configuration: %w", err)
@@ -66,6 +65,8 @@ func Run(socket, device int) error {
 		return err
 	}
 	err = peer.Serve(func(b control.Begin) error { return n.Set(b.Policy, b.Number, b.Granted) })
+	n.finish()
+	conn.Close() // the supervisor waits for the last event, not for the rest
 	n.Close()
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -99,16 +100,4 @@ func start(c control.Config, device int, sink Sink) (*Network, control.Ready, er
 	}
 	mourn(device, c.Mourn)
 	return n, ready, nil
-}
-
-// Device makes a link of a TUN device without packet information.
-func Device(fd int) (stack.LinkEndpoint, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, fmt.Errorf("cannot use the device: %w", err)
-	}
-	link, err := fdbased.New(&fdbased.Options{FDs: []int{fd}, MTU: MTU, RXChecksumOffload: true, IsPacketSocket: []bool{false}, PacketDispatchMode: fdbased.Readv})
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the device: %w", err)
-	}
-	return link, nil
 }

@@ -53,7 +53,8 @@ func (n *Network) newStack(link stack.LinkEndpoint) error {
 	}
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s, 0, maxInFlight, n.tcp).HandlePacket)
 	s.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s, n.udp).HandlePacket)
-	if err := s.CreateNIC(nic, newGate(link, n.foreign)); err != nil {
+	n.gate = newGate(link, n.foreign)
+	if err := s.CreateNIC(nic, n.gate); err != nil {
 		return fmt.Errorf("cannot set up the stack: %s", err)
 	}
 	err := errors.Join(

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	case netd.Failed:
 		os.Exit(1)
 	}
+	if code, ordered := runOrder(); ordered {
+		os.Exit(code)
+	}
 	if dir := os.Getenv("ISOLATE_WORLD"); dir != "" {
 		fmt.Println(serveWorld(dir))
 		os.Exit(1)

@@ -1,0 +1,224 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// The test binary is the process, too. What it does is in the mode and the
+// rules it is given.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 1 && os.Args[0] == Name {
+		os.Exit(process())
+	}
+	os.Exit(m.Run())
+}
+
+func process() int {
+	if err := unix.SetNonblock(SocketFD, true); err != nil {
+		return 2
+	}
+	p := NewPeer(os.NewFile(SocketFD, "supervisor"))
+	c, err := p.Config()
+	if err != nil {
+		return 3
+	}
+	if !c.IPv6 {
+		p.Fail(errors.New("told to fail"))
+		return 1
+	}
+	if err := p.Ready(Ready{Confined: []string{"nothing"}}); err != nil {
+		return 4
+	}
+	_ = p.Serve(func(b Begin) error {
+		for _, r := range b.Policy.Rules {
+			switch {
+			case r.Name == "refuse.example":
+				return errors.New("refused")
+			case r.Name == "die.example":
+				os.Exit(7)
+			case r.Name == "many.example":
+				for range r.MaxFlows {
+					p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonIPLiteral})
+				}
+			}
+		}
+		if err := p.Durable(egress.Event{Type: egress.EventOpen, Name: "a\x1b.example"}); err != nil {
+			p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonAudit, Name: "failed"})
+		}
+		return nil
+	})
+	return 0
+}
+
+type recorder struct {
+	mu     sync.Mutex
+	events []egress.Event
+	err    error
+}
+
+func (r *recorder) Record(e []egress.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.events = append(r.events, e...)
+	}
+	return r.err
+}
+
+func start(t *testing.T, r egress.Recorder) *Process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(t.Context(), self, null, Config{IPv6: true}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop() })
+	return p
+}
+
+func rules(names ...string) egress.Policy {
+	p := egress.Policy{Mode: egress.ModeRestricted}
+	for _, n := range names {
+		p.Rules = append(p.Rules, egress.Rule{Name: n})
+	}
+	return p
+}
+
+func TestConversation(t *testing.T) {
+	r := &recorder{}
+	p := start(t, r)
+	if err := p.Set(t.Context(), rules("a.example"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Set(t.Context(), rules("refuse.example"), time.Now()); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %v", err)
+	}
+	s := p.Stop()
+	if s.Flows != 1 || s.Failed != "" || s.Mode != "restricted" || p.Died() {
+		t.Errorf("got %+v", s)
+	}
+	if len(r.events) != 1 || r.events[0].Name != "a?.example" || r.events[0].Seq != 1 {
+		t.Errorf("got %+v", r.events)
+	}
+	if again := p.Stop(); !reflect.DeepEqual(s, again) {
+		t.Errorf("got %+v, then %+v", s, again)
+	}
+}
+
+func TestFailToStart(t *testing.T) {
+	self, _ := os.Executable()
+	null, _ := os.Open(os.DevNull)
+	if _, err := Start(t.Context(), self, null, Config{}, nil); err == nil || !strings.Contains(err.Error(), "told to fail") {
+		t.Errorf("got %v", err)
+	}
+	null, _ = os.Open(os.DevNull)
+	if _, err := Start(t.Context(), "/nonexistent", null, Config{}, nil); err == nil {
+		t.Error("started what is not there")
+	}
+}
+
+// A record that fails is told to the process, once and for good.
+func TestFailingRecord(t *testing.T) {
+	r := &recorder{err: errors.New("disk full")}
+	p := start(t, r)
+	if err := p.Set(t.Context(), rules("a.example"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.err = nil // it comes back, but there is a gap
+	r.mu.Unlock()
+	if err := p.Set(t.Context(), rules("b.example"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s := p.Stop()
+	if !strings.Contains(s.Failed, "disk full") || !slices.ContainsFunc(s.Denials, func(d egress.Denial) bool { return d.Reason == egress.ReasonAudit && d.Count == 2 }) {
+		t.Errorf("got %+v", s)
+	}
+	if len(r.events) != 0 {
+		t.Errorf("recorded after a gap: %+v", r.events)
+	}
+}
+
+func TestProcessDies(t *testing.T) {
+	r := &recorder{}
+	p := start(t, r)
+	if err := p.Set(t.Context(), rules("die.example"), time.Now()); err == nil {
+		t.Error("a dead process has set a policy")
+	}
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody noticed")
+	}
+	if s := p.Summary(); !strings.Contains(s.Failed, "exit status 7") || !p.Died() {
+		t.Errorf("got %+v", s)
+	}
+	if err := p.Set(context.Background(), rules("a.example"), time.Now()); err == nil {
+		t.Error("a dead process takes a policy")
+	}
+	if n := len(r.events); n != 1 || r.events[0].Type != egress.EventStop {
+		t.Errorf("recorded %+v", r.events)
+	}
+}
+
+// 20,000 events: none is lost, and they come in order.
+func TestManyEvents(t *testing.T) {
+	const many = 20000
+	r := &recorder{}
+	p := start(t, r)
+	policy := rules("many.example")
+	policy.Rules[0].MaxFlows = many
+	began := time.Now()
+	if err := p.Set(t.Context(), policy, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s := p.Stop()
+	t.Logf("%.0f events a second", many/time.Since(began).Seconds())
+	if s.Denied != many || len(r.events) != many+1 {
+		t.Fatalf("%d counted, %d recorded", s.Denied, len(r.events))
+	}
+	for i, e := range r.events {
+		if e.Seq != uint64(i+1) {
+			t.Fatalf("event %d has number %d", i, e.Seq)
+		}
+	}
+}
+
+func TestMachineFiles(t *testing.T) {
+	got := resolvers([]byte("# x\nnameserver 9.9.9.9\nnameserver nonsense\nsearch example\nnameserver 2620:fe::fe\n"))
+	if fmt.Sprint(got) != "[9.9.9.9:53 [2620:fe::fe]:53]" {
+		t.Errorf("got %v", got)
+	}
+	if got := resolvers(nil); fmt.Sprint(got) != "[127.0.0.1:53]" {
+		t.Errorf("got %v", got)
+	}
+	hosts := hostNames([]byte("127.0.0.1 localhost\n9.9.9.9  A.example b.example # c.example\nbad x\n9.9.9.8 a.example\n"))
+	if !reflect.DeepEqual(hosts["a.example"], []netip.Addr{netip.MustParseAddr("9.9.9.9"), netip.MustParseAddr("9.9.9.8")}) || hosts["c.example"] != nil {
+		t.Errorf("got %v", hosts)
+	}
+	m := Machine()
+	if len(m.Floor.Host) == 0 || len(m.Resolvers) == 0 {
+		t.Errorf("got %+v", m)
+	}
+}
