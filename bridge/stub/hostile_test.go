@@ -1,6 +1,7 @@
 package stub
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -125,6 +126,40 @@ const recursive = `{"type":"object","properties":{"self":{"$ref":"#"},"node":{"$
 		"json":{"anyOf":[{"type":["string","number","boolean","null"]},{"type":"array","items":{"$ref":"#/$defs/json"}},{"type":"object","additionalProperties":{"$ref":"#/$defs/json"}}]},
 		"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"string"}]},
 		"any":{"type":"string"},"Any":{"type":"integer"}}}`
+
+// A dozen schemas, each thirty times all of the next, took the generator hours.
+func TestManyWaysToOnePart(t *testing.T) {
+	refs := func(n int) string {
+		one := fmt.Sprintf(`{"$ref":"#/$defs/x%d"}`, n)
+		return `"allOf":[` + strings.Repeat(one+",", 29) + one + `]`
+	}
+	defs := `"x12":{"type":"object","properties":{"last":{"type":"string"}}}`
+	for i := range 12 {
+		defs += fmt.Sprintf(`,"x%d":{"type":"object",%s,"properties":{"p%[1]d":{"type":"string"}}}`, i, refs(i+1))
+	}
+	in := &jsonschema.Schema{}
+	if err := json.Unmarshal([]byte(`{"type":"object","$defs":{`+defs+`},`+refs(0)+`}`), in); err != nil {
+		t.Fatal(err)
+	}
+	run := func(context.Context, bridge.Call) (bridge.Reply, error) { return bridge.Reply{}, nil }
+	set, err := bridge.NewSet(bridge.Tool{Name: "t", Input: in, Run: run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := Generate(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, f := range files {
+		all += string(f.Content)
+	}
+	for _, field := range []string{"p0", "p11", "last"} {
+		if !strings.Contains(all, field) {
+			t.Errorf("the modules have no parameter %s", field)
+		}
+	}
+}
 
 func TestClashes(t *testing.T) {
 	string1 := &jsonschema.Schema{Type: "string"}

@@ -123,7 +123,7 @@ func (t *tool) shapes(m *model, used namer) error {
 		in = &jsonschema.Schema{}
 	}
 	s := newShaper(in, title, used)
-	parts := s.parts(in, nil)
+	parts := s.parts(in)
 	var open bool
 	t.fields, open = s.fields(parts, title, 0)
 	switch {

@@ -181,7 +181,7 @@ func (s *shaper) object(sc *jsonschema.Schema, name string, depth int) *shape {
 	if n := s.known[sc]; n != nil {
 		return &shape{kind: reference, named: n}
 	}
-	parts := s.parts(sc, nil)
+	parts := s.parts(sc)
 	if !slices.ContainsFunc(parts, func(p *jsonschema.Schema) bool { return len(p.Properties) > 0 }) {
 		return &shape{kind: dict, elem: s.shape(positive(sc.AdditionalProperties), name+"Value", depth+1)}
 	}
@@ -192,19 +192,26 @@ func (s *shaper) object(sc *jsonschema.Schema, name string, depth int) *shape {
 	return &shape{kind: reference, named: n}
 }
 
-// parts are an object's schema and those it is all of.
-func (s *shaper) parts(sc *jsonschema.Schema, seen []*jsonschema.Schema) []*jsonschema.Schema {
-	if sc == nil || slices.Contains(seen, sc) || len(seen) > maxDepth {
-		return nil
+// parts are an object's schema and those it is all of, each once, however many
+// ways lead to it.
+func (s *shaper) parts(sc *jsonschema.Schema) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	seen := map[*jsonschema.Schema]bool{}
+	var add func(*jsonschema.Schema)
+	add = func(sc *jsonschema.Schema) {
+		if sc == nil || seen[sc] {
+			return
+		}
+		seen[sc] = true
+		out = append(out, sc)
+		if sc.Ref != "" {
+			add(s.resolve(sc.Ref))
+		}
+		for _, p := range sc.AllOf {
+			add(p)
+		}
 	}
-	seen = append(seen, sc)
-	out := []*jsonschema.Schema{sc}
-	if sc.Ref != "" {
-		out = append(out, s.parts(s.resolve(sc.Ref), seen)...)
-	}
-	for _, p := range sc.AllOf {
-		out = append(out, s.parts(p, seen)...)
-	}
+	add(sc)
 	return out
 }
 
