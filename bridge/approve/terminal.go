@@ -52,6 +52,19 @@ func NewControllingTerminal() *Terminal {
 	}}
 }
 
+// Reachable says why nobody can be asked, if that is known beforehand: there is
+// no controlling terminal. Nil otherwise.
+func (t *Terminal) Reachable() error {
+	if t.open == nil {
+		return nil
+	}
+	tty, err := t.open()
+	if err != nil {
+		return err
+	}
+	return tty.Close()
+}
+
 // Approve asks one question.
 func (t *Terminal) Approve(ctx context.Context, q bridge.Question) (bridge.Decision, error) {
 	select {

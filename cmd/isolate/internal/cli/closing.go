@@ -28,6 +28,7 @@ func closing(res isolate.Result, r request) []string {
 	if skipped(res.Out) > 0 {
 		say(notCopied(res.Out.Skipped, "out"))
 	}
+	lines = append(lines, troubles(res.Calls)...)
 	for _, text := range netClosing(res.Net) {
 		say(text)
 	}

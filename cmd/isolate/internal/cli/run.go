@@ -187,6 +187,9 @@ func (a *app) once(i *interrupts, r request) outcome {
 		}
 		asking := newGate()
 		stdout.gate, stderr.gate = asking, asking
+		if text := o.unasked(); text != "" {
+			fmt.Fprintln(a.stderr, "isolate: "+text)
+		}
 		o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
 		r.cmd.Tools = o.tools
 	}

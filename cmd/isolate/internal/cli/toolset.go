@@ -219,6 +219,25 @@ func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem)
 	return o, problems
 }
 
+// unasked says that calls will be denied because there is no terminal to ask at;
+// empty if there is one, or nothing to ask.
+func (o opened) unasked() string {
+	t, is := o.tools.Options.Approver.(*approve.Terminal)
+	if !is {
+		return ""
+	}
+	var names []string
+	for _, tool := range o.list {
+		if tool.Approve == bridge.ApproveAsk || tool.Approve == bridge.ApproveWrites && tool.Effect != bridge.ReadOnly {
+			names = append(names, tool.Name)
+		}
+	}
+	if len(names) == 0 || t.Reachable() == nil {
+		return ""
+	}
+	return nobodyToAsk(names)
+}
+
 // connect opens servers, all at the same time: each may take seconds to start.
 func (o *opened) connect(ctx context.Context, list []mcp.Config) (problems []plan.Problem) {
 	servers, errs := make([]*mcp.Server, len(list)), make([]error, len(list))
