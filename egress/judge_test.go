@@ -231,3 +231,12 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
+
+func TestExempt(t *testing.T) {
+	for cidr, good := range map[string]bool{"198.18.0.0/16": true, "fd00::/8": true, "127.0.0.0/8": false, "0.0.0.0/0": false, "10.0.0.0/8": false, "169.254.0.0/16": false, "198.18.0.0/14": false, "x": false} {
+		p := Policy{Mode: ModeFull, Exempt: []string{cidr}}
+		if bad := p.Check(); (len(bad) == 0) != good {
+			t.Errorf("%s: %v", cidr, bad)
+		}
+	}
+}

@@ -233,6 +233,7 @@ func (p Policy) Check() []Problem {
 		c.ports(fmt.Sprintf("deny[%d].ports", i), d.Ports)
 	}
 	c.cidrs("exempt", p.Exempt)
+	c.exempt(p.Exempt)
 	return c.problems
 }
 
@@ -307,6 +308,22 @@ func (c *checker) ports(at string, ports []int) {
 	for _, p := range ports {
 		if p < 1 || p > 65535 {
 			c.add(at, fmt.Sprintf("cannot use port %d: ports are 1 to 65535", p), "write ports = [443]")
+		}
+	}
+}
+
+// tunnels are the ranges from which tunnels give out synthetic addresses.
+var tunnels = prefixes("198.18.0.0/15", "240.0.0.0/4", "100.64.0.0/10", "fc00::/7")
+
+// exempt checks that no range is opened that leads to this machine or its link.
+func (c *checker) exempt(list []string) {
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			continue // told already
+		}
+		if !slices.ContainsFunc(tunnels, func(t netip.Prefix) bool { return t.Contains(p.Addr()) && t.Bits() <= p.Bits() }) {
+			c.add("exempt", fmt.Sprintf("cannot exempt %q: no tunnel gives out addresses of it", s), "exempt a part of 198.18.0.0/15, 240.0.0.0/4, 100.64.0.0/10 or fc00::/7")
 		}
 	}
 }

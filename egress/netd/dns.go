@@ -21,7 +21,7 @@ const (
 )
 
 // dnsIdle is how long a resolver's socket is kept.
-const dnsIdle = 20 * time.Second
+const dnsIdle = 10 * time.Second
 
 // dnsOverUDP answers one socket's queries, whatever address they were sent to:
 // the answers come from there.

@@ -12,6 +12,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/checksum"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
@@ -103,6 +104,27 @@ func TestNoLeakOfHalfOpenFlows(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program that asks from very many sockets is answered on some.
+func TestManyResolverSockets(t *testing.T) {
+	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
+	q := dnsQuery(t, "allowed.example.")
+	remote := full(netip.MustParseAddrPort("198.18.0.1:53"))
+	for range maxDesk + 100 {
+		c, err := gonet.DialUDP(b.client, nil, &remote, ipv4.ProtocolNumber)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Write(q); err != nil {
+			break // told that there is nobody
+		}
+	}
+	b.event(egress.EventDeny, egress.ReasonLimitFlows)
+	if n := len(b.network.desk); n > maxDesk {
+		t.Errorf("%d sockets", n)
 	}
 }
 

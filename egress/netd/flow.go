@@ -165,8 +165,10 @@ func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonAudit
 		return nil, errRefused
 	}
-	fl.opened = true
-	n.open.Add(1)
+	if !fl.opened { // a second connection of a flow belongs to the first
+		fl.opened = true
+		n.open.Add(1)
+	}
 	if reason := fl.cutReason(); reason != "" {
 		abort(conn)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason

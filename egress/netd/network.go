@@ -86,7 +86,8 @@ type Network struct {
 	flows   atomic.Uint64 // numbers them
 	ctx     context.Context
 	cancel  context.CancelFunc
-	open    atomic.Int64 // flows that have an opening and no closing event yet
+	desk    chan struct{} // rights to speak to the resolver or the proxy
+	open    atomic.Int64  // flows that have an opening and no closing event yet
 	work    sync.WaitGroup
 
 	finishing sync.Once
@@ -94,7 +95,7 @@ type Network struct {
 
 // New makes a network that denies everything until Set.
 func New(o Options) (*Network, error) {
-	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024)}
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.newStack(o.Link); err != nil {
 		n.cancel()
@@ -122,6 +123,20 @@ func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
 	}
 	n.judge.Set(g)
 	return nil
+}
+
+// maxDesk bounds the sockets that speak to the resolver and the proxy at once;
+// flows are bounded by the judge.
+const maxDesk = 512
+
+// admit gives the right to speak to the resolver or the proxy, if one is free.
+func (n *Network) admit() (leave func(), ok bool) {
+	select {
+	case n.desk <- struct{}{}:
+		return func() { <-n.desk }, true
+	default:
+		return nil, false
+	}
 }
 
 // finishWait bounds how long flows that were cut may take to notice.

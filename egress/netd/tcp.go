@@ -37,12 +37,19 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 	defer n.work.Done()
 	id := r.ID()
 	dst := addrPort(id.LocalAddress, id.LocalPort)
-	switch {
-	case dst.Port() == dnsPort:
-		n.accepted(r, func(c *inside) { n.dnsOverTCP(c, dst) })
-		return
-	case dst.Addr() == Gateway && dst.Port() == proxyPort:
-		n.accepted(r, func(c *inside) { n.proxy(c) })
+	if dns := dst.Port() == dnsPort; dns || dst.Addr() == Gateway && dst.Port() == proxyPort {
+		leave, ok := n.admit()
+		if !ok {
+			n.events.deny(egress.Event{Type: egress.EventDeny, Via: egress.ViaTUN, Proto: "tcp", Dst: dst, Port: dst.Port(), Reason: egress.ReasonLimitFlows})
+			r.Complete(true)
+			return
+		}
+		defer leave()
+		if dns {
+			n.accepted(r, func(c *inside) { n.dnsOverTCP(c, dst) })
+		} else {
+			n.accepted(r, n.proxy)
+		}
 		return
 	}
 	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverTCP})

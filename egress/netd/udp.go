@@ -22,11 +22,20 @@ func (n *Network) udp(r *udp.ForwarderRequest) bool {
 	id := r.ID()
 	dst := addrPort(id.LocalAddress, id.LocalPort)
 	if dst.Port() == dnsPort {
-		c, ok := datagrams(r)
+		leave, ok := n.admit()
 		if !ok {
+			n.events.deny(egress.Event{Type: egress.EventDeny, Via: egress.ViaTUN, Proto: "udp", Dst: dst, Port: dst.Port(), Reason: egress.ReasonLimitFlows})
 			return false
 		}
-		n.work.Go(func() { n.dnsOverUDP(c, dst) })
+		c, ok := datagrams(r)
+		if !ok {
+			leave()
+			return false
+		}
+		n.work.Go(func() {
+			defer leave()
+			n.dnsOverUDP(c, dst)
+		})
 		return true
 	}
 	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverUDP})
