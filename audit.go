@@ -100,7 +100,7 @@ func openRecord(l *audit.Log, start audit.RunStart, first ...audit.Event) *recor
 
 func runStart(pl plan.Plan) audit.RunStart {
 	s := audit.RunStart{
-		Kernel: kernelRelease(), Plan: pl.Digest, Filter: pl.FilterDigest, Profile: pl.Profile, Net: pl.Net, Root: pl.Root,
+		Kernel: kernelRelease(), Plan: pl.Digest, Filter: pl.FilterDigest, Profile: pl.Profile, Net: pl.Net, Root: pl.Root, View: pl.CellKey,
 		Identity: string(pl.Identity.Mode), LimitsBy: pl.Limits.By, Memory: pl.Limits.Memory, PIDs: int64(pl.Limits.PIDs),
 		Wall: pl.Limits.Wall.Milliseconds(),
 	}
@@ -260,7 +260,7 @@ func programEvents(res Result) []audit.Event {
 	return append(events, audit.ProgramEnd{
 		Reason: string(res.Reason), ExitCode: res.ExitCode, Signal: res.Signal, NotStarted: res.NotStarted,
 		Wall: res.Usage.Wall.Microseconds(), CPU: res.Usage.CPU.Microseconds(), Memory: res.Usage.Memory,
-		Stdout: res.Stdout.Total, Stderr: res.Stderr.Total,
+		Stdout: res.Stdout.Total, Stderr: res.Stderr.Total, StdoutSHA256: res.Stdout.SHA256, StderrSHA256: res.Stderr.SHA256,
 	})
 }
 

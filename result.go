@@ -85,6 +85,9 @@ type Stream struct {
 	// were over the limit and thrown away.
 	Total   int64 `json:"total"`
 	Dropped int64 `json:"dropped"`
+	// SHA256 is the digest of all that it wrote, in lower-case hex, of a run that
+	// is recorded; empty otherwise, and with a terminal.
+	SHA256 string `json:"sha256,omitempty"`
 	// Unwritten is how many bytes the caller's writer did not take.
 	Unwritten int64 `json:"unwritten,omitempty"`
 }

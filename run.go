@@ -161,7 +161,11 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 		t := newTerminal(c.Terminal, b.plan.Limits.Output, over)
 		return t, &t.streams, nil
 	}
-	s, err := openStreams(c, b.plan.Limits.Output, over)
+	digest := noDigests
+	if b.record != nil {
+		digest = withDigests
+	}
+	s, err := openStreams(c, b.plan.Limits.Output, over, digest)
 	return nil, s, err
 }
 

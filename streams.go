@@ -1,8 +1,11 @@
 package isolate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"os"
@@ -25,6 +28,9 @@ type capped struct {
 	alarm int64
 	// answer looks at all that is written; nil means that nobody asked.
 	answer *answerScan
+
+	// sum digests all that is written; nil means that nobody asked.
+	sum hash.Hash
 
 	total  int64
 	passed int64 // bytes of the first half so far
@@ -50,6 +56,9 @@ func (c *capped) write(p []byte) {
 	c.total += int64(len(p))
 	if c.answer != nil {
 		c.answer.write(p)
+	}
+	if c.sum != nil {
+		c.sum.Write(p)
 	}
 	if c.alarm > 0 && c.total > c.alarm && !c.overrun {
 		c.overrun = true
@@ -97,7 +106,11 @@ func (c *capped) finish() Stream {
 	if rest := c.tail.bytes(); len(rest) > 0 { // no empty writes: to some writers they mean the end
 		c.emit(rest)
 	}
-	return Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost, Unwritten: c.unwritten}
+	s := Stream{Kept: c.kept, Total: c.total, Dropped: c.tail.lost, Unwritten: c.unwritten}
+	if c.sum != nil {
+		s.SHA256 = hex.EncodeToString(c.sum.Sum(nil))
+	}
+	return s
 }
 
 // ring keeps the last limit bytes. Its memory grows with what comes.
@@ -143,9 +156,20 @@ type streams struct {
 	copying               sync.WaitGroup
 }
 
+// digests says whether streams are digested.
+type digests int
+
+const (
+	noDigests digests = iota
+	withDigests
+)
+
 // openStreams makes the pipes and starts the copying of output.
-func openStreams(c Cmd, limit int64, over func()) (*streams, error) {
+func openStreams(c Cmd, limit int64, over func(), digest digests) (*streams, error) {
 	s := &streams{outCap: newCapped(c.Stdout, limit, over), errCap: newCapped(c.Stderr, limit, over)}
+	if digest == withDigests {
+		s.outCap.sum, s.errCap.sum = sha256.New(), sha256.New()
+	}
 	if c.Answer == FindAnswer {
 		s.outCap.answer = new(answerScan)
 	}

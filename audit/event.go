@@ -19,6 +19,7 @@ type RunStart struct {
 	Profile    string   `json:"profile,omitempty" doc:"name of the system-call profile"`
 	Net        string   `json:"net,omitempty" doc:"network mode"`
 	Root       string   `json:"root,omitempty" doc:"root file system: host, or a directory"`
+	View       string   `json:"view,omitempty" doc:"digest of what the root file system is put together from; not of what the files hold"`
 	Identity   string   `json:"identity,omitempty" doc:"whose kernel user id the program has"`
 	LimitsBy   string   `json:"limits_by,omitempty" doc:"what enforces the limits"`
 	Memory     int64    `json:"memory_bytes,omitempty" doc:"limit"`
@@ -48,6 +49,9 @@ type ProgramEnd struct {
 	Memory     int64  `json:"memory_peak_bytes,omitempty" doc:"highest memory use"`
 	Stdout     int64  `json:"stdout_bytes" doc:"bytes written to standard output"`
 	Stderr     int64  `json:"stderr_bytes" doc:"bytes written to standard error"`
+	// The digests are of all that was written, also what was not kept.
+	StdoutSHA256 string `json:"stdout_sha256,omitempty" doc:"digest of them; none of a terminal"`
+	StderrSHA256 string `json:"stderr_sha256,omitempty" doc:"digest of them; none of a terminal"`
 }
 
 // SocketBlocked is one refused socket call.

@@ -109,3 +109,27 @@ func FuzzNote(f *testing.F) {
 		_, _ = parseKey(b)
 	})
 }
+
+// FuzzEnvelope: nothing that was not signed is believed, whatever it is.
+func FuzzEnvelope(f *testing.F) {
+	key, err := newKey("fuzz")
+	if err != nil {
+		f.Fatal(err)
+	}
+	v, err := note.NewVerifier(key.VerifierKey())
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := sealEnvelope(payloadInToto, []byte(`{"a":1}`), key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"payloadType":"x","payload":"","signatures":[{}]}`))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		payload, err := openEnvelope(msg, payloadInToto, []note.Verifier{v})
+		if err == nil && string(payload) != `{"a":1}` {
+			t.Errorf("%q is believed", payload)
+		}
+	})
+}

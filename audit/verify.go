@@ -22,6 +22,8 @@ type VerifyOptions struct {
 	Keys []string
 	// Anchors are signed checkpoints from elsewhere.
 	Anchors [][]byte
+	// Attestations are what Attest made, of runs in this directory.
+	Attestations [][]byte
 	// Run verifies one run, besides the host log. Empty means all.
 	Run string
 }
@@ -39,7 +41,9 @@ type Report struct {
 	Records    int64      `json:"records"`
 	Runs       []RunState `json:"runs"`
 	// Anchored is how many anchors agree.
-	Anchored int       `json:"anchored"`
+	Anchored int `json:"anchored"`
+	// Attested is how many attestations agree.
+	Attested int       `json:"attested"`
 	Problems []Problem `json:"problems"`
 }
 
@@ -104,6 +108,7 @@ func Verify(dir string, o VerifyOptions) (Report, error) {
 		}
 	}
 	v.missingRuns(ids)
+	v.attested()
 	return v.report, nil
 }
 

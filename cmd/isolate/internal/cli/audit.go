@@ -41,6 +41,7 @@ func auditReadFlags() []flagSpec {
 	return []flagSpec{
 		{name: "key", kind: "KEY|FILE"},
 		{name: "anchor", kind: "FILE|URL|cmd:COMMAND"},
+		{name: "attestation", kind: kindFile},
 		{name: "run", kind: "RUN"},
 		{name: "json", kind: kindSwitch, alone: "true"},
 		{name: "checkpoint", kind: kindSwitch, alone: "true"},
@@ -101,7 +102,7 @@ func (a *app) auditLeaf(cmd *cobra.Command, flags string, least, most int, do fu
 
 func (a *app) auditVerify() *cobra.Command {
 	cmd := &cobra.Command{Use: "verify [flags] DIR", Short: auditVerifyShort, Long: auditVerifyLong}
-	return a.auditLeaf(cmd, "key anchor run json", 1, 1, func(r *reader, g auditArgs) error {
+	return a.auditLeaf(cmd, "key anchor attestation run json", 1, 1, func(r *reader, g auditArgs) error {
 		report, err := r.verify(g.dir)
 		if err != nil || len(r.problems) > 0 {
 			return err
@@ -148,6 +149,14 @@ func (r *reader) verify(dir string) (audit.Report, error) {
 			continue
 		}
 		o.Anchors = append(o.Anchors, msg)
+	}
+	for _, name := range r.flags.many("attestation") {
+		msg, err := os.ReadFile(name)
+		if err != nil {
+			r.add(unreadable("attestation", name, err))
+			continue
+		}
+		o.Attestations = append(o.Attestations, msg)
 	}
 	o.Run, _ = r.flags.one("run", &r.problems)
 	if len(r.problems) > 0 {

@@ -60,6 +60,7 @@ func streamFlags() []flagSpec {
 	return []flagSpec{
 		{name: "stdin", kind: kindSwitch, alone: "true"},
 		{name: "tty", kind: kindSwitch, alone: "true"},
+		{name: "attest", kind: kindFile},
 	}
 }
 
@@ -89,6 +90,7 @@ func programFlags() []flagSpec {
 		{name: "reply", kind: kindSwitch, alone: "true"},
 		{name: "repair-prompt", kind: kindSwitch, alone: "true"},
 		{name: "stdin", kind: kindSwitch, alone: "true"},
+		{name: "attest", kind: kindFile},
 	}...)
 }
 

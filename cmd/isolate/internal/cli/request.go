@@ -22,6 +22,8 @@ type request struct {
 	stdin, tty bool
 	meta       metaTarget
 	audit      auditRequest
+	// attest is the file for the attestation, absolute; empty is none.
+	attest string
 	// file is set for the run command.
 	file *programFile
 	// tools are what the program may call.
@@ -58,6 +60,7 @@ func (r *reader) readAll(program []string) {
 	r.readStreams()
 	r.readFiles()
 	r.request.audit = r.readAudit()
+	r.readAttest()
 	r.contradictions()
 	r.validate()
 }

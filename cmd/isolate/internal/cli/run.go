@@ -60,6 +60,10 @@ func (a *app) do(ctx context.Context, r request, problems []plan.Problem) {
 			a.conclude(request{}, refused(metaUnwritten(err)))
 			return
 		}
+		if err := r.clearAttestation(); err != nil {
+			a.conclude(r, refused(attestUnwritten(r.attest, err)))
+			return
+		}
 		i := watchSignals(ctx, a.source())
 		defer i.stop()
 		a.conclude(r, a.attend(i, r))
@@ -145,7 +149,7 @@ func (a *app) attend(i *interrupts, r request) outcome {
 	a.behind.Go(func() {
 		done <- r.audit.recorded(func(l *audit.Log) outcome {
 			r.cmd.Audit = l
-			return a.once(i, r)
+			return r.attested(l, a.once(i, r))
 		})
 	})
 	select {

@@ -68,6 +68,8 @@ func auditFlagHelp() map[string]string {
 		"audit":        "record what happens in this directory of logs; what cannot be recorded is not done",
 		"audit-key":    "directory of the key that signs them (default: isolate in the user's state directory)",
 		"audit-anchor": "let a file, a URL or a command remember checkpoints, and refuse logs that were set back",
+		"attest":       "write a signed statement about the run to this file (in-toto, in a DSSE envelope); needs --audit",
+		"attestation":  "compare the log with this statement (repeatable)",
 		"key":          "believe this key only (repeatable)",
 		"anchor":       "compare with this checkpoint (repeatable)",
 		"run":          "verify this run and the host log only",
@@ -156,6 +158,27 @@ func auditNoNumber(text string) plan.Problem {
 	}
 }
 
+func attestAlone() plan.Problem {
+	return plan.Problem{
+		What:   "cannot attest the run: it is not recorded in a log of this command",
+		Remedy: "add --audit DIR, and --no-server if the server has a log",
+	}
+}
+
+func attestTerminal() plan.Problem {
+	return plan.Problem{
+		What:   "cannot use --attest and --tty together: of what goes to a terminal there is no digest",
+		Remedy: "leave one of them out",
+	}
+}
+
+func attestUnwritten(file string, err error) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot write the attestation to %q: %v", file, cause(err)),
+		Remedy: "name a file in a directory that you can write to, with space left",
+	}
+}
+
 func auditAlone(flags string) plan.Problem {
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot use %s alone: nothing is recorded", flags),
@@ -205,6 +228,9 @@ func auditSummary(r audit.Report) string {
 		fmt.Fprintf(&b, "\n%d anchors agree", r.Anchored)
 	} else {
 		b.WriteString("\nno anchor: that all was set back would not be seen")
+	}
+	if r.Attested > 0 {
+		fmt.Fprintf(&b, "\n%d attestations agree", r.Attested)
 	}
 	b.WriteByte('\n')
 	for _, s := range r.Runs {
