@@ -38,18 +38,21 @@ type entry struct {
 	output *checker // nil for any value
 }
 
-// NewSet checks names, clashes and schemas. The error names the tool.
+// NewSet checks names, clashes and schemas. The error names the tool. A tool
+// without Source is a Go function's.
 func NewSet(tools ...Tool) (*Set, error) {
 	s := &Set{tools: slices.Clone(tools), byName: make(map[string]*entry, len(tools))}
 	slices.SortFunc(s.tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
-	for _, t := range s.tools {
+	for i, t := range s.tools {
+		t.Source = cmp.Or(t.Source, "go")
+		s.tools[i] = t
 		e, err := newEntry(t)
 		if err != nil {
 			return nil, err
 		}
 		if other := s.byName[t.Name]; other != nil {
 			return nil, fmt.Errorf("two tools are named %q (from %s and %s); rename one or leave one out",
-				t.Name, cmp.Or(other.Source, "go"), cmp.Or(t.Source, "go"))
+				t.Name, other.Source, t.Source)
 		}
 		s.byName[t.Name] = e
 	}

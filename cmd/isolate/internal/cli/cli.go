@@ -48,6 +48,8 @@ type app struct {
 	open func(context.Context, isolate.Options) (runtime, error)
 	// via says which of the two it is.
 	via via
+	// lacks are the problems that are the server's own; nil is none.
+	lacks []plan.Problem
 	// signals is where signals come from; nil is the operating system.
 	signals signalSource
 	// descriptor gives one that the caller passed, or says why it cannot; nil

@@ -76,6 +76,7 @@ func (a *app) conclude(r request, o outcome) {
 	if o.via == "" {
 		o.via = viaCold
 	}
+	o.problems = a.blame(o.problems)
 	if a.gone != nil && a.gone() {
 		return // a later command may have its document there already
 	}
@@ -110,19 +111,19 @@ func (a *app) conclude(r request, o outcome) {
 func (a *app) explain(ctx context.Context, r request) {
 	rt, err := a.open(ctx, isolate.Options{Spares: isolate.NoSpares})
 	if err != nil {
-		a.code = a.refuse(problemsOf(err)...)
+		a.code = a.refuse(a.blame(problemsOf(err))...)
 		return
 	}
 	p, err := rt.Plan(ctx, r.policy)
 	if err = errors.Join(err, rt.Close()); err != nil {
-		a.code = a.refuse(problemsOf(err)...)
+		a.code = a.refuse(a.blame(problemsOf(err))...)
 		return
 	}
 	text := p.Text()
 	if r.explain == explainJSON {
 		b, err := json.MarshalIndent(p, "", "  ")
 		if err != nil {
-			a.code = a.refuse(problemsOf(err)...)
+			a.code = a.refuse(a.blame(problemsOf(err))...)
 			return
 		}
 		text = string(b) + "\n"

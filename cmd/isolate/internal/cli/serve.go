@@ -103,9 +103,11 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	if err != nil {
 		return err
 	}
+	// what the default policy lacks here, another may consent to do without
+	lacks := problemsOf(rt.Prepare(i.ctx, isolate.Policy{}))
 	srv, err := server.New(server.Options{
 		Runtime: rt, Version: thisRevision(),
-		Call: func(ctx context.Context, c *server.Call) { answerCall(ctx, rt, c) },
+		Call: func(ctx context.Context, c *server.Call) { answerCall(ctx, rt, lacks, c) },
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -118,13 +120,13 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 		}
 		defer srv.ServeMetrics(m)()
 	}
-	if err := rt.Prepare(i.ctx, isolate.Policy{}); err != nil {
-		// what the default policy lacks here, another may consent to do without
-		a.print(problemsOf(err)...)
-	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	fmt.Fprintln(a.stdout, "serving on "+l.Addr().String())
+	if len(lacks) > 0 {
+		a.print(lacks...)
+		fmt.Fprintln(a.stderr, "isolate: "+servesLittle)
+	}
 	select {
 	case err := <-served:
 		return err
@@ -176,8 +178,9 @@ func (s served) Run(ctx context.Context, p isolate.Policy, c isolate.Cmd) (isola
 
 func (served) Close() error { return nil }
 
-// answerCall carries out the command line of another process.
-func answerCall(ctx context.Context, rt *isolate.Runtime, c *server.Call) {
+// answerCall carries out the command line of another process. lacks is why the
+// server refuses the default policy; nil if it does not.
+func answerCall(ctx context.Context, rt *isolate.Runtime, lacks []plan.Problem, c *server.Call) {
 	signals := newCallSignals(c.Signals)
 	a := &app{
 		stdin: c.Files[0], stdout: c.Files[1], stderr: c.Files[2],
@@ -185,6 +188,7 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, c *server.Call) {
 		dir:     c.Dir,
 		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt, c.Started}, nil },
 		via:     viaServer,
+		lacks:   lacks,
 		gone:    func() bool { return errors.Is(context.Cause(ctx), isolate.ErrAbandoned) },
 		signals: signals,
 		descriptor: func(n int) (file, string) {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // TestAnswerRefuses: a command line that is none of the three does nothing,
@@ -16,6 +20,29 @@ func TestAnswerRefuses(t *testing.T) {
 		f := &fake{}
 		if code := testApp(f, "/", nil, io.Discard, io.Discard).answer(t.Context(), args); code != exitRefused {
 			t.Errorf("%q: code %d", args, code)
+		}
+	}
+}
+
+// TestServerIsToBlame: what only the server lacks is told as that, with or
+// without a run, and nothing else is.
+func TestServerIsToBlame(t *testing.T) {
+	lacks := plan.Problem{What: "cannot limit", Remedy: "change your groups"}
+	other := plan.Problem{What: "cannot bind", Remedy: "name another"}
+	refusal := &plan.Refusal{Problems: []plan.Problem{lacks, other}}
+	for _, args := range [][]string{{"exec", "true"}, {"exec", "--explain"}} {
+		f := &fake{planErr: refusal, run: func(context.Context, isolate.Cmd) (isolate.Result, error) { return isolate.Result{}, refusal }}
+		for _, own := range [][]plan.Problem{nil, {lacks}} {
+			var stderr strings.Builder
+			a := testApp(f, "/", nil, io.Discard, &stderr)
+			a.via, a.lacks = viaServer, own
+			if code := a.answer(t.Context(), args); code != exitRefused {
+				t.Errorf("%q: code %d", args, code)
+			}
+			text := stderr.String()
+			if strings.Contains(text, "--no-server") != (own != nil) || strings.Contains(text, lacks.Remedy) != (own == nil) || !strings.Contains(text, other.Remedy) {
+				t.Errorf("%q, the server lacks %v: %s", args, own, text)
+			}
 		}
 	}
 }

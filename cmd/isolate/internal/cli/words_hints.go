@@ -30,6 +30,22 @@ func flagOfAnother(typed string) plan.Problem {
 	}
 }
 
+const servesLittle = "every command that this server carries out is refused like that, wherever it is called from, unless it consents; end it and start it where \"isolate doctor\" finds nothing missing"
+
+// blame says of problems that are the server's own that they are, and what the
+// caller can do about it.
+func (a *app) blame(problems []plan.Problem) []plan.Problem {
+	list := slices.Clone(problems)
+	for i, p := range list {
+		for _, own := range a.lacks {
+			if p.What == own.What {
+				list[i].Remedy = "this is so where the server was started, and maybe not here: add --no-server, or end \"isolate serve\" and start it where \"isolate doctor\" finds nothing missing"
+			}
+		}
+	}
+	return list
+}
+
 // shellWords are words as a shell takes them.
 func shellWords(words []string) string {
 	list := make([]string, len(words))
