@@ -15,7 +15,7 @@ type AnswerFrom string
 // The places.
 const (
 	AnswerMarked  AnswerFrom = "marked"    // the last line that begins with AnswerMark
-	AnswerLast    AnswerFrom = "last-line" // there is none: the last line that is not empty
+	AnswerLast    AnswerFrom = "last-line" // there is none: the last line that is not empty, if the program exited with 0
 	AnswerNone    AnswerFrom = "none"      // there is no such line either
 	AnswerTooLong AnswerFrom = "too-long"  // the line is longer than MaxAnswer
 )

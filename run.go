@@ -232,6 +232,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
 		return Result{}, err
 	}
+	if res.Answer != nil && res.Answer.From == AnswerLast && res.CommandExitCode() != 0 {
+		res.Answer = &Answer{From: AnswerNone} // the last line of a failure is no result
+	}
 	return res, nil
 }
 

@@ -12,6 +12,9 @@ func closing(res isolate.Result, r request) []string {
 	if text := ending(res, p, r); text != "" {
 		say(text)
 	}
+	if text := notInside(res, r); text != "" {
+		say(text)
+	}
 	if dropping(res) {
 		for _, s := range []struct {
 			name string

@@ -26,6 +26,9 @@ type request struct {
 	attest string
 	// file is set for the run command.
 	file *programFile
+	// hostFile is an argument that names a file of the host which is not copied
+	// in; empty if there is none, or if a file is what the command runs.
+	hostFile string
 	// tools are what the program may call.
 	tools toolset
 }
@@ -59,6 +62,7 @@ func (r *reader) readAll(program []string) {
 	r.readProgram(program)
 	r.readStreams()
 	r.readFiles()
+	r.findHostFile()
 	r.request.audit = r.readAudit()
 	r.readAttest()
 	r.contradictions()
@@ -318,6 +322,21 @@ func (r *reader) readFiles() {
 	if c.Out != "" {
 		for _, p := range workspace.CheckOutput(c.Out) {
 			r.add(plan.Problem(p))
+		}
+	}
+}
+
+// findHostFile looks for an argument that was likely meant as a file of the
+// host: a relative path, where nothing is copied in that could have its name.
+func (r *reader) findHostFile() {
+	c := r.request.cmd
+	if len(c.Args) < 2 || len(c.In) > 0 || c.Dir != "" || r.request.file != nil {
+		return
+	}
+	for _, arg := range c.Args[1:] {
+		if !filepath.IsAbs(arg) && r.isFile(arg) {
+			r.request.hostFile = arg
+			return
 		}
 	}
 }

@@ -31,6 +31,8 @@ func TestEndings(t *testing.T) {
 		{"exit 42", nil, isolate.Result{Reason: isolate.ReasonExit, ExitCode: 42}, 42},
 		{"signal", nil, isolate.Result{Reason: isolate.ReasonSignal, Signal: 11, ExitCode: 139}, 139},
 		{"wall", nil, isolate.Result{Reason: isolate.ReasonWall, Signal: 9, ExitCode: 137}, 124},
+		{"wall while a tool works", nil, isolate.Result{Reason: isolate.ReasonWall, Calls: &isolate.Calls{Unknown: 1}}, 124},
+		{"wall while tools work", nil, isolate.Result{Reason: isolate.ReasonWall, Calls: &isolate.Calls{Unknown: 2}}, 124},
 		{"wall of one's own", []string{"--time", "90m"}, isolate.Result{Reason: isolate.ReasonWall}, 124},
 		{"cpu", []string{"--cpu-time", "2500ms"}, isolate.Result{Reason: isolate.ReasonCPU}, 124},
 		{"oom", nil, isolate.Result{Reason: isolate.ReasonOOM, Signal: 9, ExitCode: 137}, 137},
@@ -63,6 +65,34 @@ func TestEndings(t *testing.T) {
 		fmt.Fprintf(&all, "# %s\n%s\n", c.name, got.stderr)
 	}
 	golden(t, "endings.golden", all.String())
+}
+
+// TestHostFile: a program that fails for want of a file of the host gets the
+// user a word on it, and no other program does.
+func TestHostFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "hello.py", "x")
+	write(t, dir, "src/a.py", "x")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"exec", "python3", "hello.py"}, 2, "isolate: \"hello.py\" is a file of the host, and the program does not see it: add --in hello.py "},
+		{[]string{"exec", "node", "--check", "src/a.py"}, 1, "add --in src/a.py:src/a.py "},
+		{[]string{"exec", "python3", "./hello.py"}, 2, "add --in hello.py "},
+		{[]string{"exec", "python3", "hello.py"}, 0, ""},
+		{[]string{"exec", "python3", "hello.py"}, 3, ""},
+		{[]string{"exec", "python3", "nothere.py"}, 2, ""},
+		{[]string{"exec", "ls", "src"}, 2, ""},
+		{[]string{"exec", "--in", "hello.py", "--", "python3", "hello.py"}, 2, ""},
+		{[]string{"run", "hello.py", "hello.py"}, 2, ""},
+	} {
+		got := call(t, ends(isolate.Result{Reason: isolate.ReasonExit, ExitCode: c.code}), dir, c.args...)
+		if got.code != c.code || !strings.Contains(got.stderr, c.want) || (c.want == "") != (got.stderr == "") {
+			t.Errorf("%q: %+v, want %q", c.args, got, c.want)
+		}
+	}
 }
 
 // TestErrors: isolate not doing its job is 125, whatever the program did.

@@ -409,7 +409,7 @@ func stoppedTwice() plan.Problem {
 func ending(res isolate.Result, p policy.Policy, r request) string {
 	switch res.Reason {
 	case isolate.ReasonWall:
-		return fmt.Sprintf("ended by the time limit (%s); raise it with --time", duration(p.Wall))
+		return fmt.Sprintf("ended by the time limit (%s)%s; raise it with --time", duration(p.Wall), atWork(res.Calls))
 	case isolate.ReasonCPU:
 		return fmt.Sprintf("ended by the processor time limit (%s); raise it with --cpu-time", duration(p.CPUTime))
 	case isolate.ReasonOOM:

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -44,6 +46,20 @@ func (a *app) blame(problems []plan.Problem) []plan.Problem {
 		}
 	}
 	return list
+}
+
+// notInside says of a program that failed as one does which cannot open a file:
+// one of its arguments is a file of the host that it does not see. Empty if
+// there is none.
+func notInside(res isolate.Result, r request) string {
+	if r.hostFile == "" || res.Reason != isolate.ReasonExit || res.NotStarted != "" || res.ExitCode == 0 || res.ExitCode > 2 && res.ExitCode != 127 {
+		return ""
+	}
+	in := filepath.Clean(r.hostFile)
+	if strings.Contains(in, "/") && filepath.IsLocal(in) {
+		in += ":" + in
+	}
+	return fmt.Sprintf("%q is a file of the host, and the program does not see it: add --in %s to copy it in; \"isolate run\" copies a program in by itself", r.hostFile, shellWord(in))
 }
 
 // shellWords are words as a shell takes them.

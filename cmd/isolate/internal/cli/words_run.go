@@ -96,6 +96,17 @@ func callsMade(c *isolate.Calls) string {
 	return text
 }
 
+// atWork says how many tools were cut off by the end of the program.
+func atWork(c *isolate.Calls) string {
+	switch {
+	case c == nil || c.Unknown == 0:
+		return ""
+	case c.Unknown == 1:
+		return " while a tool was at work"
+	}
+	return fmt.Sprintf(" while %d tools were at work", c.Unknown)
+}
+
 // shellWord quotes a word for a hint, if a shell would not take it as it is.
 func shellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%"
