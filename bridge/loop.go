@@ -117,7 +117,7 @@ func (s *FileServer) one(h hint) {
 // look reads the directories, but spends no more than half of the time on it,
 // whatever a program does to call for it.
 func (s *FileServer) look() (wait time.Duration) {
-	if rest := s.looked.Sub(time.Now()); rest > 0 {
+	if rest := time.Until(s.looked); rest > 0 {
 		return rest
 	}
 	begin := time.Now()

@@ -85,15 +85,6 @@ func numeric(l string) bool {
 	return true
 }
 
-// labels are the parts of a name, last first.
-func (n Name) labels() []string {
-	l := strings.Split(string(n), ".")
-	for i, j := 0, len(l)-1; i < j; i, j = i+1, j-1 {
-		l[i], l[j] = l[j], l[i]
-	}
-	return l
-}
-
 // specialZones never leave a sandbox unless a rule names them exactly: they
 // are names of a local network, of the machine, or of nobody.
 var specialZones = []Name{"local", "internal", "arpa", "onion", "invalid", "test"}

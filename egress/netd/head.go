@@ -38,11 +38,11 @@ func nextHead(c net.Conn, br *bufio.Reader, idle, patience time.Duration) (head,
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	defer c.SetReadDeadline(time.Time{})
 	for n := 1; ; {
-		b, err := br.Peek(n)
-		if err != nil {
+		if _, err := br.Peek(n); err != nil {
 			return head{}, err
 		}
-		if b, _ = br.Peek(br.Buffered()); len(b) > 0 {
+		b, _ := br.Peek(br.Buffered())
+		if len(b) > 0 {
 			if end := bytes.Index(b, []byte("\r\n\r\n")); end >= 0 {
 				return readHead(b[:end+2])
 			}
