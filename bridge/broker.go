@@ -151,7 +151,7 @@ func (b *Broker) admit(r incoming, deliver func(Answer)) *call {
 	}
 	err := b.count(c)
 	if err == nil && c.tool == nil {
-		err = fault(CodeUnknownTool, shown(r.Tool))
+		err = b.set.unknownTool(r.Tool)
 	}
 	if err == nil {
 		c.args, err = c.tool.input.check(r.args)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/isolate-run/isolate/internal/nearest"
 	"github.com/isolate-run/isolate/internal/plaintext"
 )
 
@@ -63,6 +64,24 @@ func fault(code Code, fill ...any) *Error {
 	}
 	return &Error{Class: w.class, Code: code, Message: text}
 }
+
+// unknownTool says that there is no such tool, and which was meant, if that can
+// be guessed.
+func (s *Set) unknownTool(name string) *Error {
+	e := fault(CodeUnknownTool, shown(name))
+	names := make([]string, 0, nearMax)
+	for _, t := range s.tools[:min(len(s.tools), nearMax)] {
+		names = append(names, t.Name)
+	}
+	if near, ok := nearest.Word(name, names); ok {
+		e.Message += "; did you mean " + shown(near) + "?"
+	}
+	return e
+}
+
+// nearMax bounds the names that a wrong one is compared with: a program may ask
+// often.
+const nearMax = 200
 
 // deniedBecause is the error of a call that somebody denied, with the reason
 // that was given: the program's author may do better with it.

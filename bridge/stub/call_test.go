@@ -25,7 +25,7 @@ func tools(t testing.TB) []bridge.Tool {
 			"from":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"},"default":[]},
 			"note":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null}},
 			"required":["number"],"additionalProperties":false}`),
-		Output: parse(t, invoice), Source: "go",
+		Output: parse(t, `{"type":"object","properties":{"number":{"type":"string"}},"required":["number"]}`), Source: "go",
 		Run: func(_ context.Context, c bridge.Call) (bridge.Reply, error) { return bridge.Reply{Value: c.Args}, nil },
 	}
 	fail := bridge.Tool{
@@ -211,23 +211,23 @@ nothing
 {"currency":"EUR","note":null,"number":"A}","tags":[]}
 {"x":[1]}
 {}
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 10
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 11
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 12
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 13
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 14
-tool: details: {"error":"x"}
 tool: fail: a_code: it said "no" \ twice
+tool: details: {"error":"x"}
 15
 no such: 11
 odd: 11

@@ -131,7 +131,10 @@ def __getattr__(name):
     elif name in _MODULES:
         value = import_module("." + name, __name__)
     else:
-        raise AttributeError("there is no tool %r here; search_tools() lists them" % name)
+        import sys
+        missing = import_module(_HOME["search_tools"][0], __name__).missing
+
+        raise missing(name, _HOME, sys._getframe(1))
     globals()[name] = value
     return value
 

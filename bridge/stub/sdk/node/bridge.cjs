@@ -15,7 +15,8 @@ const MAX_ACKS = 100; // read answers that one request reports
 class ToolError extends Error {
   constructor(code, message, details, tool) {
     const text = message || code;
-    super(tool ? `${tool}: ${text}` : text);
+    // that a tool is unknown is said with its name
+    super(tool && code !== 'unknown_tool' ? `${tool}: ${text}` : text);
     this.name = new.target.name;
     this.code = code;
     this.details = details === undefined ? null : details;
@@ -75,7 +76,18 @@ function encode(tool, value) {
 
 const acks = []; // ids of answers that were read and that the host may remove
 
+// check refuses what is no object: a model that writes weather('Rome') is told
+// how it is written.
+function check(tool, args) {
+  const have = Array.isArray(args) ? 'array' : typeof args;
+  if (args === undefined || args === null || have === 'object') return;
+  const known = require('./signatures.json').find(([, about]) => about.startsWith(`${tool} `.toLowerCase()));
+  throw new ToolInvalidArguments('invalid_arguments',
+    `the arguments are one object, not ${have === 'array' ? 'an array' : `a ${have}`}${known ? `: ${known[0]}` : ''}`, null, tool);
+}
+
 function send(id, tool, args) {
+  check(tool, args);
   const acked = acks.splice(0, MAX_ACKS);
   const partial = `${dir}/req/.tmp-${id}`;
   try {

@@ -54,6 +54,13 @@ def call(tool, args=None, *, timeout=None):
     timeout is how many seconds to wait; None leaves it to the host, which has
     a limit for each tool.
     """
+    try:
+        return _do(tool, args, timeout)
+    except ToolError as err:
+        raise err.with_traceback(None)  # one line of a trace is enough
+
+
+def _do(tool, args, timeout):
     waiter = _Thread()
     answers = _answers
     answers.add(waiter)
@@ -67,6 +74,13 @@ def call(tool, args=None, *, timeout=None):
 
 async def acall(tool, args=None, *, timeout=None):
     """Like call, from a coroutine of asyncio."""
+    try:
+        return await _ado(tool, args, timeout)
+    except ToolError as err:
+        raise err.with_traceback(None)
+
+
+async def _ado(tool, args, timeout):
     import asyncio
 
     waiter = _Task(asyncio.get_running_loop())
@@ -88,11 +102,11 @@ async def acall(tool, args=None, *, timeout=None):
 
 
 def _call(tool, args, optional, known):
-    return call(tool, _merge(args, optional, known))
+    return _do(tool, _merge(args, optional, known), None)
 
 
 async def _acall(tool, args, optional, known):
-    return await acall(tool, _merge(args, optional, known))
+    return await _ado(tool, _merge(args, optional, known), None)
 
 
 def _merge(args, optional, known):
@@ -104,11 +118,51 @@ def _merge(args, optional, known):
 
 
 def _tool(function, tool, parameters):
-    """Mark a generated function as a tool, and give its defaults by the names
-    that the tool itself has for its parameters."""
-    function.tool = tool
+    """Make a generated function a tool in its module, and give its defaults by
+    the names that the tool itself has for its parameters."""
+    if function.__code__.co_flags & 0x80:  # CO_COROUTINE
+        async def shown(*args, **named):
+            try:
+                if args:
+                    raise TypeError(_BY_NAME)
+                return await function(**named)
+            except (ToolError, TypeError) as err:
+                raise _brief(tool, err)
+    else:
+        def shown(*args, **named):
+            try:
+                if args:
+                    raise TypeError(_BY_NAME)
+                return function(**named)
+            except (ToolError, TypeError) as err:
+                raise _brief(tool, err)
+
+    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+        setattr(shown, name, getattr(function, name))
+    shown.__wrapped__ = function
+    shown.tool = tool
+    function.__globals__[function.__name__] = shown
     known = function.__kwdefaults__ or {}
     return {name: known[parameter] for name, parameter in parameters.items()}
+
+
+_BY_NAME = "arguments are given by name only"
+
+
+def _brief(tool, err):
+    """An error without the lines of these modules in its trace: who reads it
+    sees the end of it, and looks for the program's own line. That arguments do
+    not fit the function is told with what would."""
+    if isinstance(err, ToolError):
+        return err.with_traceback(None)
+    if err.__traceback__.tb_next is not None:
+        return err  # of something in the function
+    from ._index import TOOLS
+
+    for line, about in TOOLS:
+        if about.startswith(tool.lower() + " ") and len(line) < 700:
+            return TypeError("%s: %s" % (err, line)).with_traceback(None)
+    return err
 
 
 def _late(tool):
@@ -131,6 +185,9 @@ def _encoder():
 
 
 def _send(ident, tool, args):
+    if args is not None and not isinstance(args, dict):
+        text = "the arguments are a dict of their names and values, not a %s" % type(args).__name__
+        raise ToolInvalidArguments("invalid_arguments", text, None, tool)
     acks = _take_acks()
     request = {"tool": tool, "args": {} if args is None else args}
     if acks:

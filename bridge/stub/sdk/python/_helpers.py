@@ -81,3 +81,23 @@ def search_tools(text=""):
 
     words = text.lower().split()
     return [line for line, about in TOOLS if all(word in about for word in words)]
+
+
+def missing(name, known, frame):
+    """The error for a name that is not there: an import gets one that says what
+    there is, which Python would replace if it were an AttributeError."""
+    from difflib import get_close_matches
+    from opcode import opmap
+
+    if name.startswith("__"):
+        return AttributeError(name)
+    near = get_close_matches(name, known, 1)
+    text = "there is no tool %r" % name
+    if near:
+        text += "; did you mean %r?" % near[0]
+    else:
+        text += "; search_tools() lists them"
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if 0 <= at < len(code) and code[at] == opmap["IMPORT_FROM"]:
+        return ImportError(text, name=name)
+    return AttributeError(text)

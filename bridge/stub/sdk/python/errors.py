@@ -21,7 +21,8 @@ class ToolError(Exception):
 
     def __str__(self):
         text = self.message or self.code
-        return "%s: %s" % (self.tool, text) if self.tool else text
+        # that a tool is unknown is said with its name
+        return "%s: %s" % (self.tool, text) if self.tool and self.code != "unknown_tool" else text
 
 
 class ToolDenied(ToolError):
