@@ -81,7 +81,7 @@ func listFlags() []flagSpec {
 
 // programFlags are run's alone, but for the first ones.
 func programFlags() []flagSpec {
-	return append(sourceFlags(), []flagSpec{
+	return append(append(sourceFlags(), buildFlags()...), []flagSpec{
 		{name: "ask", kind: "terminal|nobody|COMMAND|URL"},
 		{name: "max-calls", kind: "COUNT|none"},
 		{name: "parallel", kind: kindCount},

@@ -27,18 +27,32 @@ func netFlags() []flagSpec {
 // readNet reads what the program may reach. A flag takes the place of what a
 // policy file says; several add up.
 func (r *reader) readNet() {
-	nets, presets := r.flags.many("net"), r.flags.many("net-preset")
-	if len(nets)+len(presets) > 0 {
-		r.request.policy.Net = egress.Policy{}
-	}
 	n := &r.request.policy.Net
+	if len(r.flags.many("net"))+len(r.flags.many("net-preset")) > 0 {
+		*n = r.netOf("net", "net-preset")
+	}
+	read(r, "net-for", &struct{}{}, func(text string) (struct{}, error) {
+		d, err := policy.ParseDuration(text)
+		for i := range n.Rules {
+			n.Rules[i].For = d
+		}
+		if err == nil && len(n.Rules) == 0 {
+			r.add(plan.Problem{What: "cannot use --net-for without rules", Rule: "it bounds how long the rules of --net hold", Remedy: "add --net allow:HOST"})
+		}
+		return struct{}{}, err
+	})
+}
+
+// netOf reads a flag of modes and rules, and one of presets.
+func (r *reader) netOf(flag, preset string) (n egress.Policy) {
+	nets, presets := r.flags.many(flag), r.flags.many(preset)
 	for _, text := range nets {
 		p, err := egress.ParseShort(text)
 		switch {
 		case err != nil:
-			r.add(plan.Problem{What: "cannot use --net: " + err.Error(), Remedy: "for example --net allow:pypi.org,files.pythonhosted.org"})
+			r.add(plan.Problem{What: "cannot use --" + flag + ": " + err.Error(), Remedy: "for example --net allow:pypi.org,files.pythonhosted.org"})
 		case len(p.Rules) == 0 && (len(nets) > 1 || len(presets) > 0):
-			r.add(plan.Problem{What: "cannot use --net " + text + " with another --net or --net-preset", Rule: "they contradict each other", Remedy: "give the mode alone, or rules only"})
+			r.add(plan.Problem{What: fmt.Sprintf("cannot use --%s %s with another --%s or --%s", flag, text, flag, preset), Rule: "they contradict each other", Remedy: "give the mode alone, or rules only"})
 		default:
 			n.Mode = p.Mode
 			n.Rules = append(n.Rules, p.Rules...)
@@ -53,16 +67,7 @@ func (r *reader) readNet() {
 		n.Mode = egress.ModeRestricted
 		n.Rules = append(n.Rules, rules...)
 	}
-	read(r, "net-for", &struct{}{}, func(text string) (struct{}, error) {
-		d, err := policy.ParseDuration(text)
-		for i := range n.Rules {
-			n.Rules[i].For = d
-		}
-		if err == nil && len(n.Rules) == 0 {
-			r.add(plan.Problem{What: "cannot use --net-for without rules", Rule: "it bounds how long the rules of --net hold", Remedy: "add --net allow:HOST"})
-		}
-		return struct{}{}, err
-	})
+	return n
 }
 
 // maxDenials bounds the denials that are told at the end; --meta has more.

@@ -69,3 +69,12 @@ func TestNetClosing(t *testing.T) {
 		t.Error("without a network there are words")
 	}
 }
+
+func TestBuildFlags(t *testing.T) {
+	for _, args := range [][]string{{"--build-net", "allow:a.example"}, {"--build", "true", "--build-net", "x"}, {"--build", ""}} {
+		f := &fake{}
+		if got := call(t, f, "/", append(append([]string{"run"}, args...), "/bin/true")...); got.code != exitRefused || f.opened != 0 {
+			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+}

@@ -24,6 +24,8 @@ type request struct {
 	audit      auditRequest
 	// attest is the file for the attestation, absolute; empty is none.
 	attest string
+	// build is what comes before the program, of the run command.
+	build buildStep
 	// file is set for the run command.
 	file *programFile
 	// hostFile is an argument that names a file of the host which is not copied
@@ -56,6 +58,7 @@ func (r *reader) readAll(program []string) {
 	r.readPolicyFile()
 	r.readView()
 	r.readNet()
+	r.readBuild()
 	r.readEnv()
 	r.readLimits()
 	r.readAllow()

@@ -205,6 +205,18 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if problems := a.prepare(i.ctx, rt, &r); len(problems) > 0 {
 		return refused(append(problems, problemsOf(rt.Close())...)...)
 	}
+	if r.build.command != "" {
+		failed, remove, err := a.build(i, rt, &r)
+		defer remove()
+		if err != nil {
+			return a.withoutResult(i, errors.Join(err, rt.Close()))
+		}
+		if failed != nil {
+			o := buildFailed(failed)
+			o.problems = append(o.problems, problemsOf(rt.Close())...)
+			return o
+		}
+	}
 	result, err := rt.Run(i.ctx, r.policy, r.cmd)
 	closeErr := rt.Close()
 	if err != nil {

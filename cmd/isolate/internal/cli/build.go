@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
+)
+
+// buildStep is what runs before the program, in a sandbox of its own: it may
+// have a network, and what it leaves is read-only for the program.
+type buildStep struct {
+	command string // of the shell; empty means that there is none
+	net     egress.Policy
+}
+
+const (
+	// buildDir is where the program sees what the build step left in /workspace.
+	buildDir = "/build"
+	// buildTime is how long the step may take if --time does not say.
+	buildTime = 10 * time.Minute
+)
+
+// buildFlags are run's alone.
+func buildFlags() []flagSpec {
+	return []flagSpec{
+		{name: "build", kind: "COMMAND"},
+		{name: "build-net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
+		{name: "build-preset", kind: "NAME", offers: egress.Presets()},
+	}
+}
+
+// readBuild reads the build step.
+func (r *reader) readBuild() {
+	b := &r.request.build
+	read(r, "build", &b.command, notEmpty)
+	b.net = r.netOf("build-net", "build-preset")
+	if b.command == "" && b.net.Mode != egress.ModeNone {
+		r.add(plan.Problem{What: "cannot use --build-net without --build", Rule: "it is the network of the build step", Remedy: "add --build COMMAND, or use --net for the program itself"})
+	}
+}
+
+// build runs the build step and makes what it left part of the request. A
+// result that is not nil is that of a step that failed: the program must not run.
+func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, func(), error) {
+	dir, err := os.MkdirTemp("", "isolate-build-")
+	if err != nil {
+		return nil, func() {}, fmt.Errorf("cannot make a directory for the build step: %w", err)
+	}
+	remove := func() { os.RemoveAll(dir) }
+	out := filepath.Join(dir, "out")
+	p := r.policy
+	p.Net = r.build.net
+	if p.Wall == 0 {
+		p.Wall = buildTime
+	}
+	env := map[string]string{"PIP_TARGET": workspaceDir + "/site-packages", "npm_config_cache": "/tmp/npm"}
+	maps.Copy(env, r.cmd.Env)
+	// what it prints is not the program's output
+	res, err := rt.Run(i.ctx, p, isolate.Cmd{Args: []string{"sh", "-c", r.build.command}, Env: env, In: r.cmd.In, Out: out, Stdout: a.stderr, Stderr: a.stderr, Audit: r.cmd.Audit})
+	if err != nil {
+		return nil, remove, err
+	}
+	for _, text := range netClosing(res.Net) {
+		fmt.Fprintln(a.stderr, "isolate: build: "+text)
+	}
+	if res.CommandExitCode() != 0 {
+		res.Net = nil // told already
+		return &res, remove, nil
+	}
+	r.policy.ReadOnly = append(append([]policy.Bind{}, r.policy.ReadOnly...), policy.Bind{Source: out, Target: buildDir})
+	found := map[string]string{
+		"PYTHONPATH": buildDir + "/site-packages", "NODE_PATH": buildDir + "/node_modules",
+		"PATH": buildDir + "/bin:" + buildDir + "/site-packages/bin:" + buildDir + "/node_modules/.bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	}
+	maps.Copy(found, r.policy.Env)
+	r.policy.Env = found
+	return nil, remove, nil
+}
+
+// buildFailed is the outcome of a build step that failed.
+func buildFailed(res *isolate.Result) outcome {
+	return outcome{result: res, code: res.CommandExitCode(), problems: []plan.Problem{{
+		What: fmt.Sprintf("cannot run the program: its build step failed with exit code %d", res.CommandExitCode()), Remedy: "what the step printed is above",
+	}}}
+}
