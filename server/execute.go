@@ -273,7 +273,7 @@ func (s *Server) getLogs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if one.log == nil {
-		return failed(http.StatusConflict, fmt.Sprintf("cannot show the output of run %q: it went to the command that asked for it", one.id), "")
+		return failed(http.StatusConflict, fmt.Sprintf("cannot show the output of run %q: it went to the command that asked for it", one.id), "look where that command was started; the output of runs over HTTP is kept here")
 	}
 	out := newEvents(w)
 	follow := r.URL.Query().Get("follow") == "true"

@@ -118,6 +118,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A script whose interpreter is not there is refused before there is a call.
+func TestInterpreterIsThere(t *testing.T) {
+	for line, bad := range map[string]string{
+		"#!/no/such/interpreter\n": "/no/such/interpreter", "#! /no/such\targument\n": "/no/such", "#!/bin/sh\r\n": `/bin/sh\r`,
+		"#!/bin/sh\n": "", "#! /bin/sh -e\n": "", "#!": "", "": "", "#!sh\n": "",
+	} {
+		file := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(file, []byte(line), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New(bridge.Tool{Name: "t"}, Program{Path: file, Dir: "/"})
+		if (err != nil) != (bad != "") || err != nil && !strings.Contains(err.Error(), bad+`", which does not exist`) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
 // A command that cannot be started says so without a path of the host.
 func TestNoSuchInterpreter(t *testing.T) {
 	dir := t.TempDir()

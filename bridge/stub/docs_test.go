@@ -20,27 +20,27 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := bridge.Tool{
-		Name: "get-invoice", Description: "Get one invoice.",
-		Input:  parse(t, `{"type":"object","properties":{"number":{"type":"string"}},"required":["number"]}`),
+		Name: "get_invoice", Description: "Get one invoice.",
+		Input:  parse(t, `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`),
 		Output: parse(t, invoice),
 		Run: func(_ context.Context, c bridge.Call) (bridge.Reply, error) {
-			var a struct{ Number string }
+			var a struct{ ID string }
 			if err := json.Unmarshal(c.Args, &a); err != nil {
 				return bridge.Reply{}, err
 			}
-			total, known := map[string]string{"A-17": "1200", "B-2": "750"}[a.Number]
+			total, known := map[string]string{"INV-1": "1200", "INV-2": "750"}[a.ID]
 			if !known {
-				return bridge.Reply{}, &bridge.Error{Class: bridge.Failed, Code: "no_such_invoice", Message: "there is no invoice " + a.Number}
+				return bridge.Reply{}, &bridge.Error{Class: bridge.Failed, Code: "no_such_invoice", Message: "there is no invoice " + a.ID}
 			}
-			return bridge.Reply{Value: json.RawMessage(`{"id":"` + a.Number + `","total":` + total + `}`)}, nil
+			return bridge.Reply{Value: json.RawMessage(`{"id":"` + a.ID + `","total":` + total + `}`)}, nil
 		},
 	}
 	h := serve(t, bridge.Options{}, get)
-	line := `get_invoice(*, number: str) -> GetInvoiceResult  # Get one invoice.`
+	line := `get_invoice(*, id: str) -> GetInvoiceResult  # Get one invoice.`
 	want := map[string][]string{
 		"python": {"['" + line + "']\n1200\nno_such_invoice there is no invoice none None\n1950", "[1200, 750]"},
-		"javascript": {"[\n  'get_invoice(args: { number: string }): Promise<GetInvoiceResult>  // Get one invoice.'\n]\n1200\n[ 1200, 750 ]\n1200\n" +
-			"ToolFailed no_such_invoice get-invoice: there is no invoice none null"},
+		"javascript": {"[\n  'get_invoice(args: { id: string }): Promise<GetInvoiceResult>  // Get one invoice.'\n]\n1200\n[ 1200, 750 ]\n1200\n" +
+			"ToolFailed no_such_invoice get_invoice: there is no invoice none null"},
 		"perl": {"1200"},
 	}
 	programs := map[string][]string{"python": {python}, "javascript": {"node"}, "sh": {"/bin/sh"}, "perl": {"perl"}}
@@ -61,7 +61,7 @@ func TestDocument(t *testing.T) {
 		}
 		got := h.output(t, argv[0], append(argv[1:], path)...)
 		if language == "sh" {
-			for _, w := range []string{"get-invoice\tGet one invoice.\n", `{"id":"A-17","total":1200}`, `{"id":"B-2","total":750}`, "no_such_invoice: there is no invoice none", "exit code 14"} {
+			for _, w := range []string{"get_invoice\tGet one invoice.\n", `{"id":"INV-1","total":1200}`, `{"id":"INV-2","total":750}`, "no_such_invoice: there is no invoice none", "exit code 14"} {
 				if !strings.Contains(got, w) {
 					t.Errorf("the shell's block prints\n%s\nwithout %s", got, w)
 				}

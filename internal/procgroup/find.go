@@ -1,7 +1,10 @@
 package procgroup
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +26,8 @@ func BaseEnv(environ []string) []string {
 
 // Find is the file of a command: a name with a slash is a path below dir, if
 // it is not absolute; one without is looked for in the PATH of env. The file
-// must be there and executable.
+// must be there and executable, and the interpreter be there that its first line
+// names, if it is a script.
 func Find(name, dir string, env []string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("cannot find a command without a name")
@@ -59,5 +63,30 @@ func executable(file string) error {
 	case unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS) != nil:
 		return fmt.Errorf("cannot use command %q: it is not executable; run chmod +x on it", file)
 	}
+	if name := interpreter(file); name != "" {
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot use command %q: its first line names the interpreter %q, which does not exist", file, name)
+		}
+	}
 	return nil
+}
+
+// interpreter is the absolute path in the "#!" line of a file; empty if there
+// is none, or if the file can be executed and not read.
+func interpreter(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256) // the kernel reads no more
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	rest, found := strings.CutPrefix(line, "#!")
+	name, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
+	name, _, _ = strings.Cut(name, "\t")
+	if !found || !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return ""
+	}
+	return name
 }

@@ -100,8 +100,10 @@ unless --out is given.`
 
 const serveLong = `serve keeps sandboxes ready and shares them with the other isolate commands of
 this user: "isolate exec", "isolate run" and "isolate shell" find it by
-themselves, mean the same with it and without, and start in a few milliseconds. It also speaks HTTP
-with JSON on its socket, for programs.
+themselves, mean the same with it and without, and start in a few milliseconds.
+What starts programs of the host, as --tool and --mcp do, is carried out by the
+command itself and is no faster. It also speaks HTTP with JSON on its socket,
+for programs.
 
 It serves until it gets SIGTERM or SIGINT; then it takes nothing new and waits
 for what runs. A second signal ends that, too. Started by systemd with a

@@ -91,6 +91,9 @@ const noRemedy = "\"isolate doctor\" says what is missing on this machine; if th
 func noCommand(command string, have, args []string, meant string) plan.Problem {
 	all := fmt.Sprintf("\"%s --help\" lists the commands", command)
 	if len(args) == 0 {
+		if len(have) == 1 {
+			all = fmt.Sprintf("write \"%s %s\"", command, have[0])
+		}
 		return plan.Problem{What: "cannot do anything: there is no command", Remedy: all}
 	}
 	p := plan.Problem{What: fmt.Sprintf("cannot find command %q", args[0])}
