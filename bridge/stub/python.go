@@ -294,12 +294,16 @@ func (m *model) pythonIndex() *page {
 
 // pythonLine is a tool's signature and purpose in one line.
 func (t *tool) pythonLine() string {
-	types := &pythonTypes{names: map[string]bool{}}
-	line := short(fmt.Sprintf("%s(%s) -> %s", t.id, t.signature(types), types.of(t.result)), 1000)
+	line := t.pythonSignature()
 	if about := firstLine(t.Description); about != "" {
 		line += "  # " + about
 	}
 	return line
+}
+
+func (t *tool) pythonSignature() string {
+	types := &pythonTypes{names: map[string]bool{}}
+	return short(fmt.Sprintf("%s(%s) -> %s", t.id, t.signature(types), types.of(t.result)), 1000)
 }
 
 // about is what a search looks at, in lower case.

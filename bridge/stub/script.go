@@ -215,6 +215,14 @@ func (f field) script() string {
 
 // scriptLine is a tool's signature and purpose in one line.
 func (t *tool) scriptLine() string {
+	line := t.scriptSignature()
+	if about := firstLine(t.Description); about != "" {
+		line += "  // " + about
+	}
+	return line
+}
+
+func (t *tool) scriptSignature() string {
 	args := "args?: " + t.scriptArgs()
 	if len(t.fields) > 0 {
 		var fields []string
@@ -223,11 +231,7 @@ func (t *tool) scriptLine() string {
 		}
 		args = "args: { " + strings.Join(fields, "; ") + " }"
 	}
-	line := short(fmt.Sprintf("%s(%s): Promise<%s>", t.id, args, scriptType(t.result, top)), 1000)
-	if about := firstLine(t.Description); about != "" {
-		line += "  // " + about
-	}
-	return line
+	return short(fmt.Sprintf("%s(%s): Promise<%s>", t.id, args, scriptType(t.result, top)), 1000)
 }
 
 // where says where a type of TypeScript is written. An alias that refers to

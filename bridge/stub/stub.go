@@ -52,3 +52,27 @@ func generate(tools []bridge.Tool) ([]File, error) {
 	}
 	return append(files, index), nil
 }
+
+// Signature is how a program calls a tool. All texts are of one line; what is
+// in them of the tool's own is not trusted.
+type Signature struct {
+	// Name is the tool's, Identifier that of the function.
+	Name, Identifier string
+	// Python and TypeScript are the function's parameters and result.
+	Python, TypeScript string
+	// About is the first line of the description; it may be empty.
+	About string
+}
+
+// Signatures are those of the tools of a set, in its order.
+func Signatures(set *bridge.Set) ([]Signature, error) {
+	m, err := newModel(set.Tools())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Signature, len(m.tools))
+	for i, t := range m.tools {
+		list[i] = Signature{t.Name, t.id, t.pythonSignature(), t.scriptSignature(), firstLine(t.Description)}
+	}
+	return list, nil
+}

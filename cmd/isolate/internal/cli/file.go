@@ -278,9 +278,9 @@ func wantsTools(stderr []byte) bool {
 
 // repair is what a model should know of a run; empty if its program did not
 // fail.
-func repair(res isolate.Result, r request, stderr []byte) string {
+func repair(res isolate.Result, r request, tools []isolate.Tool, stderr []byte) string {
 	if res.Reason == isolate.ReasonCancelled || res.Reason == isolate.ReasonSandboxError || res.CommandExitCode() == 0 {
 		return ""
 	}
-	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Calls: callsMade(res.Calls), Stderr: stderr})
+	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Calls: callsMade(res.Calls), Tools: signatures(tools, r.file.start.Language), Stderr: stderr})
 }

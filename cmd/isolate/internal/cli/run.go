@@ -184,6 +184,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	}
+	var tools []isolate.Tool
 	if r.tools.given {
 		o, problems := a.openTools(i.ctx, r.tools)
 		defer o.close()
@@ -196,7 +197,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 			fmt.Fprintln(a.stderr, "isolate: "+text)
 		}
 		o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
-		r.cmd.Tools = o.tools
+		r.cmd.Tools, tools = o.tools, o.list
 	}
 	rt, err := a.open(i.ctx, runOptions(r))
 	if err != nil {
@@ -227,7 +228,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 		o.code = i.exitCode(o.code)
 	}
 	if stderr.tail != nil {
-		o.repair = repair(result, r, stderr.tail.Bytes())
+		o.repair = repair(result, r, tools, stderr.tail.Bytes())
 		o.wantsTools = o.repair != "" && !r.tools.given && wantsTools(stderr.tail.Bytes())
 		o.openLine = stdout.last != 0 && stdout.last != '\n'
 	}

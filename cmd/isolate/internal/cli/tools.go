@@ -15,6 +15,7 @@ import (
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/bridge/stub"
+	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/plan"
 )
@@ -100,6 +101,9 @@ func (a *app) toolsSub(name, short string, do func(opened, *reader, []string) []
 // listed is one tool in the output of tools ls --json.
 type listed struct {
 	Name        string `json:"name"`
+	Identifier  string `json:"identifier"`
+	Python      string `json:"python"`
+	TypeScript  string `json:"typescript"`
 	Description string `json:"description,omitempty"`
 	Source      string `json:"source,omitempty"`
 	ReadOnly    bool   `json:"read_only"`
@@ -109,9 +113,23 @@ type listed struct {
 }
 
 func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
+	set, err := bridge.NewSet(o.list...)
+	if err != nil {
+		return wrongTool(err)
+	}
+	lines, err := stub.Signatures(set)
+	if err != nil {
+		return wrongTool(err)
+	}
+	called := map[string]stub.Signature{}
+	for _, l := range lines {
+		called[l.Name] = l
+	}
 	all := make([]listed, 0, len(o.list))
 	for _, t := range o.list {
 		l := listed{Name: t.Name, Description: t.Description, Source: t.Source, ReadOnly: t.Effect == bridge.ReadOnly}
+		c := called[t.Name]
+		l.Identifier, l.Python, l.TypeScript = c.Identifier, c.Python, c.TypeScript
 		for name, when := range approvals {
 			if when == t.Approve {
 				l.Approve = name
@@ -130,7 +148,7 @@ func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
 		e.SetIndent("", "  ")
 		return problemsOf(e.Encode(all))
 	}
-	return problemsOf(printTools(a.stdout, all))
+	return problemsOf(errors.Join(printTools(a.stdout, all), printCalls(a.stdout, lines)))
 }
 
 // printTools prints one line a tool. What servers say of themselves is not
@@ -146,6 +164,49 @@ func printTools(to io.Writer, all []listed) error {
 		fmt.Fprintln(w, strings.Join([]string{t.Name, effect, t.Approve, oneLine(t.Source), oneLine(t.Description)}, "\t"))
 	}
 	return w.Flush()
+}
+
+// printCalls prints how a Python program calls the tools, in a form that can be
+// given to a model as it is.
+func printCalls(to io.Writer, all []stub.Signature) error {
+	var b strings.Builder
+	b.WriteString("\nIn a program, here in Python, by: from isolate_tools import *\n")
+	for _, s := range all {
+		b.WriteString("  " + s.Python)
+		if s.About != "" {
+			b.WriteString("  # " + s.About)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(safeterm.NewText(to), b.String())
+	return err
+}
+
+// signatures are those of tools for a program in a language of package program.
+func signatures(tools []isolate.Tool, language string) []string {
+	if len(tools) == 0 {
+		return nil
+	}
+	set, err := bridge.NewSet(tools...)
+	if err != nil {
+		return nil // of tools that a run had: they were checked
+	}
+	all, err := stub.Signatures(set)
+	if err != nil {
+		return nil
+	}
+	lines := make([]string, len(all))
+	for i, s := range all {
+		switch language {
+		case "js", program.TypeScript:
+			lines[i] = s.TypeScript
+		case "sh", "bash":
+			lines[i] = "tool call " + s.Name + " JSON: " + s.TypeScript
+		default:
+			lines[i] = s.Python
+		}
+	}
+	return lines
 }
 
 // oneLine is the first line of a text, for a cell of a table.
@@ -194,7 +255,10 @@ func (a *app) writeStubs(o opened, _ *reader, args []string) []plan.Problem {
 			return []plan.Problem{wrongStubDir(args[0], err)}
 		}
 	}
-	return nil
+	_, err = fmt.Fprintf(a.stdout, "%s for %s written to %s: for Python add %s to PYTHONPATH, for Node %s to NODE_PATH, for a shell %s to PATH\n",
+		count(len(files), "file"), count(len(o.list), "tool"), args[0],
+		filepath.Join(args[0], stub.PythonPath), filepath.Join(args[0], stub.NodePath), filepath.Join(args[0], stub.BinPath))
+	return problemsOf(err)
 }
 
 // emptyDir makes a directory, or says that it is there and empty.

@@ -17,6 +17,9 @@ type Failure struct {
 	// Calls is one phrase on the tools that were called: "2 done, 1 refused".
 	// Empty means that there were no tools.
 	Calls string
+	// Tools are the signatures of the tools there were, for the language of the
+	// program. Of many only the first are told.
+	Tools []string
 	// Stderr is the end of standard error, RepairBytes of it or all.
 	Stderr []byte
 }
@@ -33,9 +36,11 @@ const RepairBytes = RepairChars * utf8.UTFMax
 //	Calls of tools: 2 done.
 //	The last 800 characters of its standard error, as a JSON string:
 //	"Traceback …\nKeyError: 'eu'\n"
+//	The tools it can call, each as a JSON string:
+//	"get_invoice(*, number: str) -> GetInvoiceResult"
 //	Correct the program and answer with the whole program.
 //
-// The second line is left out where there were no tools, and for an empty
+// What is about tools is left out where there were none, and for an empty
 // standard error one line says so.
 func RepairPrompt(f Failure) string {
 	var b strings.Builder
@@ -48,8 +53,28 @@ func RepairPrompt(f Failure) string {
 	} else {
 		fmt.Fprintf(&b, "The last %d characters of its standard error, as a JSON string:\n%s\n", RepairChars, quote(text))
 	}
+	writeTools(&b, f.Tools)
 	b.WriteString("Correct the program and answer with the whole program.\n")
 	return b.String()
+}
+
+// toolBytes bounds the signatures in a prompt.
+const toolBytes = 8 << 10
+
+func writeTools(b *strings.Builder, tools []string) {
+	if len(tools) == 0 {
+		return
+	}
+	b.WriteString("The tools it can call, each as a JSON string:\n")
+	left := toolBytes
+	for i, t := range tools {
+		line := quote(strings.ToValidUTF8(t, "\uFFFD"))
+		if left -= len(line); left < 0 {
+			fmt.Fprintf(b, "and %d more\n", len(tools)-i)
+			return
+		}
+		b.WriteString(line + "\n")
+	}
 }
 
 // lastChars is the end of a text, n characters of it. A byte that is no part
