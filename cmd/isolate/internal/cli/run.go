@@ -119,7 +119,7 @@ func (a *app) explain(ctx context.Context, r request) {
 		a.code = a.refuse(a.blame(problemsOf(err))...)
 		return
 	}
-	text := p.Text()
+	text := p.Text() + explainTools(r.tools)
 	if r.explain == explainJSON {
 		b, err := json.MarshalIndent(p, "", "  ")
 		if err != nil {

@@ -77,3 +77,31 @@ func toolsWithoutFlag(command, arg string) plan.Problem {
 		Remedy: fmt.Sprintf("if it is a file that declares tools, write %s --tools %s", command, shellWord(arg)),
 	}
 }
+
+// explainTools are lines of a plan about the tools: where they come from. No
+// server is started for it, so what a server has is not known.
+func explainTools(s toolset) string {
+	var b strings.Builder
+	line := func(key, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s %s\n", key, fmt.Sprintf(format, args...))
+	}
+	tool := func(name, path string) { line("tool", "%s: command %s", shellWord(name), shellWord(path)) }
+	server := func(name string) {
+		line("tools", "%s: an MCP server, whose tools \"isolate tools ls\" lists", shellWord(name))
+	}
+	if s.file != nil {
+		for _, t := range s.file.Tools {
+			tool(t.Name, t.Command)
+		}
+		for _, m := range s.file.Servers {
+			server(m.Name)
+		}
+	}
+	for _, f := range s.commands {
+		tool(f.Name, f.Path)
+	}
+	for _, m := range s.servers {
+		server(m.Name)
+	}
+	return b.String()
+}
