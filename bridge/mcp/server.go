@@ -194,15 +194,35 @@ func (c Config) connectAs(ctx context.Context, version string) (*session, error)
 	})
 	s.ClientSession, err = client.Connect(ctx, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
+		why := s.unconnected(ctx, c.hide(err))
 		close(s.gone)
 		s.end()
-		return nil, errors.Join(fmt.Errorf("cannot connect: %w", c.hide(err)), s.reason())
+		return nil, errors.Join(why, s.reason())
 	}
 	go func() {
 		defer close(s.gone)
 		_ = s.Wait()
 	}()
 	return s, nil
+}
+
+// unconnected says why there is no session: a server that was started and has
+// ended, or that says nothing, is mostly no MCP server at all.
+func (s *session) unconnected(ctx context.Context, err error) error {
+	if s.process != nil {
+		select {
+		case <-s.process.group.Done():
+			state, waitErr := s.process.group.Wait()
+			if waitErr == nil {
+				return fmt.Errorf("the command ended at once (%v), before it spoke MCP: %w", state, err)
+			}
+		case <-time.After(endTime / 10):
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("it did not answer in time; is it an MCP server? %w", err)
+	}
+	return fmt.Errorf("cannot connect: %w", err)
 }
 
 // transport opens what the session runs over and notes how to free it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"sort"
@@ -60,12 +61,14 @@ func (f File) Open(ctx context.Context, s Surroundings) (*Opened, error) {
 	if o.Options.Approver, err = f.Approver(s); err != nil {
 		return nil, err
 	}
+	var errs []error
 	for _, t := range f.Tools {
 		tool, err := s.tool(t)
-		if err != nil {
-			return nil, err
-		}
+		errs = append(errs, err)
 		o.Tools = append(o.Tools, tool)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	if err := o.connect(ctx, f.Servers, s); err != nil {
 		return nil, errors.Join(err, o.Close())
@@ -132,19 +135,29 @@ func (s Surroundings) tool(t Tool) (bridge.Tool, error) {
 	if err != nil {
 		return tool, err
 	}
+	var schemaErr error
 	if t.Schema != "" {
-		data, err := command.ReadSchema(s.dir(t.Schema))
-		if err != nil {
-			return tool, fmt.Errorf("cannot read the schema of tool %q: %w", t.Name, err)
-		}
-		if tool, err = command.WithSchema(tool, t.Schema, data); err != nil {
-			return tool, err
-		}
+		tool, schemaErr = s.described(tool, t.Schema)
 	}
 	if t.Effect != nil {
 		tool.Effect = *t.Effect
 	}
-	return command.New(tool, command.Program{Path: s.path(t.Command), Args: t.Args, Dir: s.dir(t.Dir), Env: env})
+	tool, err = command.New(tool, command.Program{Path: s.path(t.Command), Args: t.Args, Dir: s.dir(t.Dir), Env: env})
+	return tool, errors.Join(schemaErr, err)
+}
+
+// described is a tool with what its schema file says. The error names the file
+// as tools.toml does.
+func (s Surroundings) described(tool bridge.Tool, schema string) (bridge.Tool, error) {
+	data, err := command.ReadSchema(s.dir(schema))
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return tool, fmt.Errorf("cannot read schema %q of [tool.%s]: %w", schema, tool.Name, err)
+	}
+	return command.WithSchema(tool, schema, data)
 }
 
 func (s Surroundings) server(v Server) (mcp.Config, error) {

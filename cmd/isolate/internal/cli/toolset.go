@@ -279,20 +279,25 @@ func (a *app) commandTool(f command.Flag) (isolate.Tool, error) {
 	if a.dirErr != nil {
 		return t, a.dirErr
 	}
+	var schemaErr error
 	if f.Schema != "" {
-		file, err := a.abs(f.Schema)
-		if err != nil {
-			return t, err
-		}
-		text, err := command.ReadSchema(file)
-		if err != nil {
-			return t, fmt.Errorf("cannot read schema %q of tool %q: %w", f.Schema, f.Name, cause(err))
-		}
-		if t, err = command.WithSchema(t, f.Schema, text); err != nil {
-			return t, err
-		}
+		t, schemaErr = a.described(t, f.Schema)
 	}
-	return command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: command.BaseEnv(a.environ())})
+	t, err := command.New(t, command.Program{Path: f.Path, Dir: a.dir, Env: command.BaseEnv(a.environ())})
+	return t, errors.Join(schemaErr, err)
+}
+
+// described is a tool with what its schema file says.
+func (a *app) described(t isolate.Tool, schema string) (isolate.Tool, error) {
+	file, err := a.abs(schema)
+	if err != nil {
+		return t, err
+	}
+	text, err := command.ReadSchema(file)
+	if err != nil {
+		return t, fmt.Errorf("cannot read schema %q of tool %q: %w", schema, t.Name, cause(err))
+	}
+	return command.WithSchema(t, schema, text)
 }
 
 // approver makes who is asked: the person at the terminal, a web service, or a
