@@ -20,8 +20,12 @@ const (
 	noTTL = 10
 )
 
-// dnsIdle is how long a resolver's socket is kept.
-const dnsIdle = 10 * time.Second
+// dnsIdle is how long a connection that asks is kept, askIdle a socket: one that
+// asks again later is taken anew.
+const (
+	dnsIdle = 10 * time.Second
+	askIdle = 300 * time.Millisecond
+)
 
 // dnsOverUDP answers one socket's queries, whatever address they were sent to:
 // the answers come from there.
@@ -30,7 +34,7 @@ func (n *Network) dnsOverUDP(c net.Conn, dst netip.AddrPort) {
 	defer context.AfterFunc(n.ctx, func() { c.Close() })()
 	var b [dns.DefaultMsgSize]byte
 	for {
-		_ = c.SetReadDeadline(time.Now().Add(dnsIdle))
+		_ = c.SetReadDeadline(time.Now().Add(askIdle))
 		size, err := c.Read(b[:])
 		if err != nil || n.ctx.Err() != nil {
 			return

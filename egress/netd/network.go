@@ -86,7 +86,8 @@ type Network struct {
 	flows   atomic.Uint64 // numbers them
 	ctx     context.Context
 	cancel  context.CancelFunc
-	desk    chan struct{} // rights to speak to the resolver or the proxy
+	desk    chan struct{} // rights to a connection to the resolver or the proxy
+	asking  chan struct{} // rights to a UDP socket that asks the resolver
 	open    atomic.Int64  // flows that have an opening and no closing event yet
 	work    sync.WaitGroup
 
@@ -95,7 +96,7 @@ type Network struct {
 
 // New makes a network that denies everything until Set.
 func New(o Options) (*Network, error) {
-	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk)}
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.newStack(o.Link); err != nil {
 		n.cancel()
@@ -125,15 +126,18 @@ func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
 	return nil
 }
 
-// maxDesk bounds the sockets that speak to the resolver and the proxy at once;
-// flows are bounded by the judge.
-const maxDesk = 512
+// What speaks to the resolver and the proxy at once is bounded here; flows are
+// by the judge. A UDP socket is forgotten soon after its last question.
+const (
+	maxDesk   = 512
+	maxAsking = 2048
+)
 
-// admit gives the right to speak to the resolver or the proxy, if one is free.
-func (n *Network) admit() (leave func(), ok bool) {
+// admit gives a right, if one is free.
+func admit(desk chan struct{}) (leave func(), ok bool) {
 	select {
-	case n.desk <- struct{}{}:
-		return func() { <-n.desk }, true
+	case desk <- struct{}{}:
+		return func() { <-desk }, true
 	default:
 		return nil, false
 	}

@@ -38,7 +38,7 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 	id := r.ID()
 	dst := addrPort(id.LocalAddress, id.LocalPort)
 	if dns := dst.Port() == dnsPort; dns || dst.Addr() == Gateway && dst.Port() == proxyPort {
-		leave, ok := n.admit()
+		leave, ok := admit(n.desk)
 		if !ok {
 			n.events.deny(egress.Event{Type: egress.EventDeny, Via: egress.ViaTUN, Proto: "tcp", Dst: dst, Port: dst.Port(), Reason: egress.ReasonLimitFlows})
 			r.Complete(true)

@@ -22,7 +22,7 @@ func (n *Network) udp(r *udp.ForwarderRequest) bool {
 	id := r.ID()
 	dst := addrPort(id.LocalAddress, id.LocalPort)
 	if dst.Port() == dnsPort {
-		leave, ok := n.admit()
+		leave, ok := admit(n.asking)
 		if !ok {
 			n.events.deny(egress.Event{Type: egress.EventDeny, Via: egress.ViaTUN, Proto: "udp", Dst: dst, Port: dst.Port(), Reason: egress.ReasonLimitFlows})
 			return false
