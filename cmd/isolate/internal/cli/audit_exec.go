@@ -16,6 +16,7 @@ func auditFlags() []flagSpec {
 		{name: "audit", kind: kindDir},
 		{name: "audit-key", kind: kindDir},
 		{name: "audit-anchor", kind: "FILE|URL|cmd:COMMAND"},
+		{name: "audit-args", kind: kindSwitch, alone: "true"},
 	}
 }
 
@@ -24,13 +25,15 @@ type auditRequest struct {
 	dir    string
 	keys   string
 	anchor audit.Anchor // nil is none
+	// payload is what is kept of arguments.
+	payload audit.PayloadMode
 }
 
 func (r *reader) readAudit() auditRequest {
 	var q auditRequest
 	read(r, "audit", &q.dir, r.dirOf)
 	if q.dir == "" {
-		if alone := r.flags.given("audit-key", "audit-anchor"); alone != "" {
+		if alone := r.flags.given("audit-key", "audit-anchor", "audit-args"); alone != "" {
 			r.add(auditAlone(alone))
 		}
 		return q
@@ -47,6 +50,9 @@ func (r *reader) readAudit() auditRequest {
 	}
 	if text, given := r.flags.one("audit-anchor", &r.problems); given {
 		q.anchor = r.anchor(text)
+	}
+	if r.flags.on("audit-args", &r.problems) {
+		q.payload = audit.PayloadText
 	}
 	r.add(q.shown(r.shownPaths())...)
 	return q
@@ -82,7 +88,7 @@ func (q auditRequest) openLog() (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return audit.Open(q.dir, audit.Options{Key: key, Anchor: q.anchor})
+	return audit.Open(q.dir, audit.Options{Key: key, Anchor: q.anchor, Payload: q.payload})
 }
 
 // shown refuses to show a program the log or its keys.

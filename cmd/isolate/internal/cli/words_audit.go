@@ -70,6 +70,7 @@ func auditFlagHelp() map[string]string {
 		"audit-anchor": "let a file, a URL or a command remember checkpoints, and refuse logs that were set back",
 		"attest":       "write a signed statement about the run to this file (in-toto, in a DSSE envelope); needs --audit",
 		"attestation":  "compare the log with this statement (repeatable)",
+		"audit-args":   "record arguments of programs and tools as text too, cut, without fields that are named like secrets (default: digests)",
 		"key":          "believe this key only (repeatable)",
 		"anchor":       "compare with this checkpoint (repeatable)",
 		"run":          "verify this run and the host log only",
