@@ -16,6 +16,7 @@ from .errors import (
     ToolInvalidArguments,
     ToolLimit,
     ToolTimeout,
+    _tool,  # for generated modules
 )
 
 DIR = os.environ.get("ISOLATE_BRIDGE") or "/workspace/_rpc"
@@ -115,54 +116,6 @@ def _merge(args, optional, known):
         if value is not unset and value is not known[name]:
             args[name] = value
     return args
-
-
-def _tool(function, tool, parameters):
-    """Make a generated function a tool in its module, and give its defaults by
-    the names that the tool itself has for its parameters."""
-    if function.__code__.co_flags & 0x80:  # CO_COROUTINE
-        async def shown(*args, **named):
-            try:
-                if args:
-                    raise TypeError(_BY_NAME)
-                return await function(**named)
-            except (ToolError, TypeError) as err:
-                raise _brief(tool, err)
-    else:
-        def shown(*args, **named):
-            try:
-                if args:
-                    raise TypeError(_BY_NAME)
-                return function(**named)
-            except (ToolError, TypeError) as err:
-                raise _brief(tool, err)
-
-    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
-        setattr(shown, name, getattr(function, name))
-    shown.__wrapped__ = function
-    shown.tool = tool
-    function.__globals__[function.__name__] = shown
-    known = function.__kwdefaults__ or {}
-    return {name: known[parameter] for name, parameter in parameters.items()}
-
-
-_BY_NAME = "arguments are given by name only"
-
-
-def _brief(tool, err):
-    """An error without the lines of these modules in its trace: who reads it
-    sees the end of it, and looks for the program's own line. That arguments do
-    not fit the function is told with what would."""
-    if isinstance(err, ToolError):
-        return err.with_traceback(None)
-    if err.__traceback__.tb_next is not None:
-        return err  # of something in the function
-    from ._index import TOOLS
-
-    for line, about in TOOLS:
-        if about.startswith(tool.lower() + " ") and len(line) < 700:
-            return TypeError("%s: %s" % (err, line)).with_traceback(None)
-    return err
 
 
 def _late(tool):
