@@ -57,18 +57,10 @@ func BenchmarkBridge(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	box, err := r.SandboxWithTools(ctx, isolate.Policy{Wall: time.Hour}, tools)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer box.Close()
-	if _, err := box.CopyIn(ctx, []isolate.Input{{Source: "testdata"}}); err != nil {
-		b.Fatal(err)
-	}
 	all := []*caller{
-		inside(b, ctx, box, "python, files", "/usr/bin/python3", "calls.py"),
-		inside(b, ctx, box, "node, files", "node", "calls.mjs"),
-		inside(b, ctx, box, "python, socket", "/usr/bin/python3", "unixcalls.py"),
+		inside(b, ctx, r, tools, "python, files", "/usr/bin/python3", "calls.py"),
+		inside(b, ctx, r, tools, "node, files", "node", "calls.mjs"),
+		inside(b, ctx, r, tools, "python, socket", "/usr/bin/python3", "unixcalls.py"),
 		polling(b, ctx),
 	}
 	for _, c := range all {
@@ -93,8 +85,17 @@ func BenchmarkBridge(b *testing.B) {
 	}
 }
 
-// inside starts a program in the sandbox.
-func inside(b *testing.B, ctx context.Context, box *isolate.Sandbox, name, interpreter, file string) *caller {
+// inside starts a program in a sandbox of its own: in one, each would be woken
+// by the answers of all.
+func inside(b *testing.B, ctx context.Context, r *isolate.Runtime, tools *isolate.Tools, name, interpreter, file string) *caller {
+	box, err := r.SandboxWithTools(ctx, isolate.Policy{Wall: time.Hour}, tools)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { box.Close() })
+	if _, err := box.CopyIn(ctx, []isolate.Input{{Source: "testdata"}}); err != nil {
+		b.Fatal(err)
+	}
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
 	go func() {
