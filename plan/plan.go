@@ -92,6 +92,11 @@ type Rlimit struct {
 	Hard     uint64 `json:"hard"`
 }
 
+// forksUnderWay is how far the limit of processes a user has lies above that of
+// the cgroup. A fork counts for the user before the cgroup is asked, so on
+// several processors a few more may be counted than will be allowed.
+const forksUnderWay = 64
+
 // rlimits are the limits of the policy table, row "rlimits". Core is 1, not
 // 0: a core_pattern that is a pipe ignores 0 and treats 1 as "skip" (core(5)).
 // The init counts as a process too. Where a cgroup limits processes, the
@@ -101,7 +106,8 @@ func rlimits(p policy.Policy, weak bool) []Rlimit {
 	files := uint64(p.Files)
 	processes := uint64(p.PIDs) + 1
 	if !weak {
-		processes++
+		// forks that are under way on other processors count already
+		processes += forksUnderWay
 	}
 	l := []Rlimit{
 		{"core", unix.RLIMIT_CORE, 1, 1},
