@@ -106,16 +106,24 @@ func (c *Client) ask(ctx context.Context, method, path string, header http.Heade
 	return nil, e
 }
 
+// encoded is the body of a request as JSON; nil has none.
+func encoded(in any) (io.Reader, error) {
+	if in == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode request: %w", err)
+	}
+	return bytes.NewReader(text), nil
+}
+
 // call sends in as JSON, unless it is nil, and reads the answer into out,
 // unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("cannot encode request: %w", err)
-		}
-		body = bytes.NewReader(text)
+	body, err := encoded(in)
+	if err != nil {
+		return err
 	}
 	r, err := c.ask(ctx, method, path, nil, body)
 	if err != nil {
@@ -208,13 +216,9 @@ func (c *Client) WriteStdin(ctx context.Context, id string, from io.Reader) erro
 func (c *Client) events(ctx context.Context, method, path string, q any, got func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var body io.Reader
-	if q != nil {
-		text, err := json.Marshal(q)
-		if err != nil {
-			return fmt.Errorf("cannot encode request: %w", err)
-		}
-		body = bytes.NewReader(text)
+	body, err := encoded(q)
+	if err != nil {
+		return err
 	}
 	r, err := c.ask(ctx, method, path, nil, body)
 	if err != nil {
