@@ -26,7 +26,8 @@ var lattice = map[string][]string{
 	"egress/control":      {"egress"},
 	"egress/netd":         {"egress", "egress/control"},
 	"cmd/isolate-netd":    {"egress/netd"},
-	"policy":              {"egress", "internal/nearest"},
+	"internal/tomltext":   {},
+	"policy":              {"egress", "internal/nearest", "internal/tomltext"},
 	"host":                {},
 	"namespaces":          {},
 	"rootfs":              {},
@@ -44,7 +45,7 @@ var lattice = map[string][]string{
 	"bridge/command":      {"bridge", "internal/nearest", "internal/plaintext", "internal/procgroup"},
 	"bridge/mcp":          {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/approve":      {"bridge", "internal/plaintext", "internal/procgroup"},
-	"bridge/toolfile":     {"bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
+	"bridge/toolfile":     {"internal/tomltext", "bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
 	"container":           {"container/cgroup", "container/keeper", "namespaces", "plan", "rootfs"},
 	".":                   {"egress", "egress/control", "audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
@@ -79,6 +80,7 @@ var only = map[string]string{
 
 // also lists the exceptions to only, with the reason.
 var also = map[string]string{
+	"internal/tomltext github.com/pelletier/go-toml":                "what policies and tools.toml share",
 	"bridge/toolfile github.com/pelletier/go-toml":                  "tools.toml is strict like a policy, and of another shape",
 	"host github.com/seccomp/libseccomp-golang":                     "isolate doctor reports the library's versions",
 	"cmd/isolate/internal/cli github.com/seccomp/libseccomp-golang": "isolate version reports the library's version",

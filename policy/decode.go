@@ -8,8 +8,9 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/isolate-run/isolate/internal/tomltext"
 )
 
 // MaxFileSize is the largest policy file, in bytes. A policy has a few lines;
@@ -48,12 +49,7 @@ func Decode(name string, data []byte) (Policy, error) {
 			Hint: "name a policy file; it has a few lines",
 		}}}
 	}
-	d := decoder{places: map[string]int{}}
-	for i, c := range data {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
-		}
-	}
+	d := decoder{lines: tomltext.LinesOf(data), places: map[string]int{}}
 	d.walk(data)
 	for _, p := range d.policy.checkFields() {
 		// A setting that could not be read is empty, and that is not told too.
@@ -75,7 +71,7 @@ func Decode(name string, data []byte) (Policy, error) {
 // has no places; so the walk is over its parser, and Unmarshal has the last
 // word on whether the document as a whole is TOML.
 type decoder struct {
-	lines    []int // offsets of the beginnings of lines, from the second
+	lines    tomltext.Lines
 	policy   Policy
 	problems []Problem
 	// places are the offsets at which settings stand, by their Field.
@@ -101,7 +97,7 @@ func (d *decoder) walk(data []byte) {
 	for !d.gaveUp && p.NextExpression() {
 		e := p.Expression()
 		path := keyOf(e)
-		if d.tooMuch(path, countEntries(e)) {
+		if d.tooMuch(path, tomltext.Entries(e)) {
 			return
 		}
 		switch e.Kind {
@@ -128,19 +124,14 @@ func (d *decoder) walk(data []byte) {
 // defined twice, impossible dates and the like. What the walk has already
 // found in the same line is not told twice.
 func (d *decoder) checkDocument(data []byte) {
-	var document map[string]any
-	var refused *toml.DecodeError
-	if err := toml.Unmarshal(data, &document); !errors.As(err, &refused) {
-		if err != nil {
-			d.syntax(0, err.Error())
-		}
-		return
+	refused := tomltext.Check(data)
+	switch {
+	case refused == nil:
+	case refused.Line == 0:
+		d.syntax(0, refused.Message)
+	case !slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Line == refused.Line }):
+		d.syntax(d.lines.Offset(refused.Line)+refused.Column-1, refused.Message)
 	}
-	line, column := refused.Position()
-	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Line == line }) {
-		return
-	}
-	d.syntax(d.offsetOf(line)+column-1, strings.TrimPrefix(refused.Error(), "toml: "))
 }
 
 func (d *decoder) syntax(offset int, message string) {
@@ -230,7 +221,7 @@ func (d *decoder) unknown(p part, names []string) {
 // once notes where a setting stands, or reports that it stands twice.
 func (d *decoder) once(field string, offset int) bool {
 	if first, twice := d.places[field]; twice {
-		line, _ := d.position(first)
+		line, _ := d.lines.Position(first)
 		d.report(offset, Problem{
 			Field: field,
 			What:  fmt.Sprintf("cannot set %s twice: it is set in line %d already", field, line),
@@ -244,7 +235,7 @@ func (d *decoder) once(field string, offset int) bool {
 
 // report adds a problem at an offset of the file.
 func (d *decoder) report(offset int, p Problem) {
-	p.Line, p.Column = d.position(offset)
+	p.Line, p.Column = d.lines.Position(offset)
 	d.problems = append(d.problems, p)
 }
 
@@ -262,20 +253,6 @@ func (d *decoder) sorted() []Problem {
 		What: fmt.Sprintf("cannot list the other %d problems: the list is long enough", more),
 		Hint: "mend these first",
 	})
-}
-
-// position is the line and column of an offset, both from 1.
-func (d *decoder) position(offset int) (line, column int) {
-	n := sort.SearchInts(d.lines, offset+1)
-	return n + 1, offset - d.offsetOf(n+1) + 1
-}
-
-// offsetOf is the offset at which a line begins.
-func (d *decoder) offsetOf(line int) int {
-	if line == 1 {
-		return 0
-	}
-	return d.lines[line-2]
 }
 
 // placeOf is where a Field stands, or the nearest that holds it, or 0.
@@ -304,23 +281,4 @@ func joined(path []part) string {
 		names[i] = p.name
 	}
 	return strings.Join(names, ".")
-}
-
-// countEntries counts the keys and list items in an expression, at any depth:
-// the parser bounds how deep that can be.
-func countEntries(n *unstable.Node) int {
-	switch n.Kind {
-	case unstable.KeyValue:
-		return 1 + countEntries(n.Value())
-	case unstable.Table, unstable.ArrayTable:
-		return 1
-	}
-	total := 0
-	for it := n.Children(); it.Next(); {
-		total += countEntries(it.Node())
-		if n.Kind == unstable.Array {
-			total++
-		}
-	}
-	return total
 }

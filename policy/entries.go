@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/isolate-run/isolate/internal/tomltext"
 )
 
 // This file reads the single entries of a policy file; decode.go walks over
@@ -41,7 +43,7 @@ func (d *decoder) entry(path []part, v *unstable.Node) {
 
 // scalar reads the value of a setting with a single one.
 func (d *decoder) scalar(k key, keyOffset int, v *unstable.Node) {
-	offset := valueOffset(v, keyOffset)
+	offset := tomltext.ValueOffset(v, keyOffset)
 	d.places[k.name] = offset
 	for _, kind := range k.kinds {
 		if v.Kind == kind {
@@ -65,12 +67,12 @@ func (d *decoder) reportError(offset int, field string, err error) {
 // for checkFields.
 func (d *decoder) allow(k key, keyOffset int, v *unstable.Node) {
 	if v.Kind != unstable.Array {
-		d.report(valueOffset(v, keyOffset), wrongKind(k.name, v.Kind, k.takes, k.example))
+		d.report(tomltext.ValueOffset(v, keyOffset), wrongKind(k.name, v.Kind, k.takes, k.example))
 		return
 	}
 	for it := v.Children(); it.Next(); {
 		item := it.Node()
-		offset := valueOffset(item, keyOffset)
+		offset := tomltext.ValueOffset(item, keyOffset)
 		if item.Kind != unstable.String {
 			d.report(offset, wrongKind(k.name, item.Kind, "a name in quotes", k.example))
 			continue
@@ -85,7 +87,7 @@ func (d *decoder) allow(k key, keyOffset int, v *unstable.Node) {
 func (d *decoder) env(k key, at part, rest []part, v *unstable.Node) {
 	if len(rest) == 0 {
 		if v.Kind != unstable.InlineTable {
-			d.report(valueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
+			d.report(tomltext.ValueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
 			return
 		}
 		if d.once(k.name, at.offset) {
@@ -99,7 +101,7 @@ func (d *decoder) env(k key, at part, rest []part, v *unstable.Node) {
 		d.places[k.name] = at.offset
 	}
 	field := "env." + joined(rest)
-	offset := valueOffset(v, rest[0].offset)
+	offset := tomltext.ValueOffset(v, rest[0].offset)
 	switch {
 	case !d.once(field, rest[0].offset):
 	case len(rest) > 1:
@@ -126,12 +128,12 @@ func (d *decoder) readOnly(k key, at part, rest []part, v *unstable.Node) {
 	case len(rest) > 0:
 		d.report(at.offset, notTable(k, joined(append([]part{at}, rest...))))
 	case v.Kind != unstable.Array:
-		d.report(valueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
+		d.report(tomltext.ValueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
 	case d.once(k.name, at.offset):
 		for it := v.Children(); it.Next(); {
 			item := it.Node()
 			if item.Kind != unstable.InlineTable {
-				d.report(valueOffset(item, at.offset), wrongKind(k.name, item.Kind, "a table with source and target", k.example))
+				d.report(tomltext.ValueOffset(item, at.offset), wrongKind(k.name, item.Kind, "a table with source and target", k.example))
 				continue
 			}
 			d.addBind(at.offset)
@@ -162,7 +164,7 @@ func (d *decoder) bind(rest []part, v *unstable.Node) {
 	if !d.once(field, rest[0].offset) {
 		return
 	}
-	offset := valueOffset(v, rest[0].offset)
+	offset := tomltext.ValueOffset(v, rest[0].offset)
 	d.places[field] = offset
 	example := rest[0].name + ` = "/srv/data"`
 	switch {
@@ -173,13 +175,4 @@ func (d *decoder) bind(rest []part, v *unstable.Node) {
 	default:
 		*text = string(v.Data)
 	}
-}
-
-// valueOffset is where a value stands. The parser gives lists and tables no
-// place; the key, which comes before them, stands in for it.
-func valueOffset(v *unstable.Node, keyOffset int) int {
-	if v.Raw.Length == 0 {
-		return keyOffset
-	}
-	return int(v.Raw.Offset)
 }

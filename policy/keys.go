@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/isolate-run/isolate/internal/tomltext"
 )
 
 // key is one setting of a policy file.
@@ -139,19 +141,11 @@ func keyNames() []string {
 	return names
 }
 
-// kindNames says what a TOML value is, in "it is …".
-var kindNames = map[unstable.Kind]string{
-	unstable.String: "a string", unstable.Integer: "a whole number", unstable.Float: "a number with a point",
-	unstable.Bool: "true or false", unstable.Array: "a list", unstable.InlineTable: "a table",
-	unstable.LocalDate: "a date", unstable.LocalTime: "a time of day",
-	unstable.LocalDateTime: "a date with a time", unstable.DateTime: "a date with a time",
-}
-
 // wrongKind is the Problem of a value of another kind than a setting takes.
 func wrongKind(field string, is unstable.Kind, takes, example string) Problem {
 	return Problem{
 		Field: field,
-		What:  fmt.Sprintf("cannot read %s: it is %s, not %s", field, kindNames[is], takes),
+		What:  fmt.Sprintf("cannot read %s: it is %s, not %s", field, tomltext.Kind(is), takes),
 		Hint:  "write " + example,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/internal/tomltext"
 )
 
 // The settings of the table net, and of the tables in its lists.
@@ -31,7 +32,7 @@ var netLists = []string{netAllow, netDeny}
 func (d *decoder) net(k key, at part, rest []part, v *unstable.Node) {
 	if len(rest) == 0 {
 		if v.Kind != unstable.InlineTable {
-			d.report(valueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
+			d.report(tomltext.ValueOffset(v, at.offset), wrongKind(k.name, v.Kind, k.takes, k.example))
 			return
 		}
 		for it := v.Children(); it.Next(); {
@@ -62,13 +63,13 @@ func (d *decoder) net(k key, at part, rest []part, v *unstable.Node) {
 // netList reads a list of tables written inline.
 func (d *decoder) netList(name string, offset int, v *unstable.Node) {
 	if v.Kind != unstable.Array {
-		d.report(valueOffset(v, offset), wrongKind("net."+name, v.Kind, "a list of tables", netExample))
+		d.report(tomltext.ValueOffset(v, offset), wrongKind("net."+name, v.Kind, "a list of tables", netExample))
 		return
 	}
 	for it := v.Children(); it.Next(); {
 		item := it.Node()
 		if item.Kind != unstable.InlineTable {
-			d.report(valueOffset(item, offset), wrongKind("net."+name, item.Kind, "a table", `{ name = "pypi.org" }`))
+			d.report(tomltext.ValueOffset(item, offset), wrongKind("net."+name, item.Kind, "a table", `{ name = "pypi.org" }`))
 			continue
 		}
 		d.addNet(name, offset)
@@ -120,7 +121,7 @@ func (d *decoder) netItem(list string, at part, v *unstable.Node) {
 	if !d.once(field, at.offset) {
 		return
 	}
-	read(field, valueOffset(v, at.offset), v)
+	read(field, tomltext.ValueOffset(v, at.offset), v)
 	if list == netDeny {
 		deny := &n.Deny[last]
 		switch at.name {
@@ -185,7 +186,7 @@ func (d *decoder) netSettings(r *egress.Rule) map[string]func(field string, offs
 // netText reads a string.
 func (d *decoder) netText(field string, offset int, v *unstable.Node, example string, set func([]byte) error) {
 	if v.Kind != unstable.String {
-		d.report(valueOffset(v, offset), wrongKind(field, v.Kind, "a string", example))
+		d.report(tomltext.ValueOffset(v, offset), wrongKind(field, v.Kind, "a string", example))
 		return
 	}
 	if err := set(v.Data); err != nil {
@@ -193,7 +194,7 @@ func (d *decoder) netText(field string, offset int, v *unstable.Node, example st
 		if p, ok := err.(Problem); ok {
 			what = p.What
 		}
-		d.report(valueOffset(v, offset), Problem{Field: field, What: what, Hint: "write " + example})
+		d.report(tomltext.ValueOffset(v, offset), Problem{Field: field, What: what, Hint: "write " + example})
 	}
 }
 
@@ -212,7 +213,7 @@ func (d *decoder) netArray(field string, offset int, v *unstable.Node, example s
 		if item := it.Node(); item.Kind == kind {
 			add(item)
 		} else {
-			d.report(valueOffset(item, offset), wrongKind(field, item.Kind, "something else", example))
+			d.report(tomltext.ValueOffset(item, offset), wrongKind(field, item.Kind, "something else", example))
 		}
 	}
 }
@@ -220,7 +221,7 @@ func (d *decoder) netArray(field string, offset int, v *unstable.Node, example s
 func (d *decoder) netPorts(field string, offset int, v *unstable.Node) []int {
 	var out []int
 	d.netArray(field, offset, v, "ports = [443]", unstable.Integer, func(item *unstable.Node) {
-		out = append(out, int(d.netNumber(field, valueOffset(item, offset), item, "ports = [443]")))
+		out = append(out, int(d.netNumber(field, tomltext.ValueOffset(item, offset), item, "ports = [443]")))
 	})
 	return out
 }

@@ -8,11 +8,11 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/bridge/mcp"
+	"github.com/isolate-run/isolate/internal/tomltext"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -46,12 +46,7 @@ func Decode(name string, data []byte) (File, error) {
 			Hint: "name a tools file; it has a few lines for each tool",
 		}}}
 	}
-	d := decoder{places: map[string]int{}, tools: map[string]*Tool{}, servers: map[string]*Server{}}
-	for i, c := range data {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
-		}
-	}
+	d := decoder{lines: tomltext.LinesOf(data), places: map[string]int{}, tools: map[string]*Tool{}, servers: map[string]*Server{}}
 	d.walk(data)
 	if !d.gaveUp {
 		d.checkWhole()
@@ -66,7 +61,7 @@ func Decode(name string, data []byte) (File, error) {
 // decoder walks the expressions of a TOML document and collects problems; why
 // it is done so is told in policy's decoder, which has the same form.
 type decoder struct {
-	lines    []int // offsets of the beginnings of lines, from the second
+	lines    tomltext.Lines
 	problems []policy.Problem
 	// places are the offsets of settings and tables by their path.
 	places  map[string]int
@@ -93,7 +88,7 @@ func (d *decoder) walk(data []byte) {
 	for !d.gaveUp && p.NextExpression() {
 		e := p.Expression()
 		path := keyOf(e)
-		if d.tooMuch(path, countEntries(e)) {
+		if d.tooMuch(path, tomltext.Entries(e)) {
 			return
 		}
 		switch e.Kind {
@@ -227,8 +222,8 @@ func (d *decoder) pair(path []part, v *unstable.Node) {
 	case len(rest) == 0:
 		// limits = {…}, tool = {x = {…}} and the like: the same, inline.
 		if v.Kind != unstable.InlineTable {
-			d.report(offsetOf(v, path[0].offset), policy.Problem{
-				Field: joined(path), What: fmt.Sprintf("cannot read %s: it is %s, not a table", quote(joined(path)), kindNames[v.Kind]), Hint: "write " + d.sectionExample(path[0].name),
+			d.report(tomltext.ValueOffset(v, path[0].offset), policy.Problem{
+				Field: joined(path), What: fmt.Sprintf("cannot read %s: it is %s, not a table", quote(joined(path)), tomltext.Kind(v.Kind)), Hint: "write " + d.sectionExample(path[0].name),
 			})
 			return
 		}
@@ -249,7 +244,7 @@ func (d *decoder) inline(path []part, v *unstable.Node) {
 
 // setting reads the value of a setting.
 func (d *decoder) setting(k key, path, rest []part, v *unstable.Node) {
-	offset := offsetOf(v, rest[0].offset)
+	offset := tomltext.ValueOffset(v, rest[0].offset)
 	switch {
 	case k.entry != nil && len(rest) == 1 && v.Kind == unstable.InlineTable:
 		if d.once(path) {
@@ -281,7 +276,7 @@ func (d *decoder) value(k key, path []part, offset int, v *unstable.Node) (value
 	out.items = []string{}
 	for it := v.Children(); it.Next(); {
 		if it.Node().Kind != unstable.String {
-			d.report(offsetOf(it.Node(), offset), wrongKind(joined(path), it.Node().Kind, "a string", k.example))
+			d.report(tomltext.ValueOffset(it.Node(), offset), wrongKind(joined(path), it.Node().Kind, "a string", k.example))
 			return out, false
 		}
 		out.items = append(out.items, string(it.Node().Data))
@@ -306,18 +301,12 @@ func (d *decoder) file() File {
 // checkDocument lets the library say whether the document is TOML. What the
 // walk has already found in the same line is not told twice.
 func (d *decoder) checkDocument(data []byte) {
-	var document map[string]any
-	err := toml.Unmarshal(data, &document)
-	var refused *toml.DecodeError
-	if !errors.As(err, &refused) {
-		if err != nil {
-			d.syntax(0, err.Error())
-		}
-		return
+	refused := tomltext.Check(data)
+	switch {
+	case refused == nil:
+	case refused.Line == 0:
+		d.syntax(0, refused.Message)
+	case !slices.ContainsFunc(d.problems, func(p policy.Problem) bool { return p.Line == refused.Line }):
+		d.syntax(d.lines.Offset(refused.Line)+refused.Column-1, refused.Message)
 	}
-	line, column := refused.Position()
-	if slices.ContainsFunc(d.problems, func(p policy.Problem) bool { return p.Line == line }) {
-		return
-	}
-	d.syntax(d.lineOffset(line)+column-1, strings.TrimPrefix(refused.Error(), "toml: "))
 }

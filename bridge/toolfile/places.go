@@ -8,6 +8,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
+	"github.com/isolate-run/isolate/internal/tomltext"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // report adds a problem at an offset of the file.
 func (d *decoder) report(offset int, p policy.Problem) {
-	p.Line, p.Column = d.position(offset)
+	p.Line, p.Column = d.lines.Position(offset)
 	d.problems = append(d.problems, p)
 }
 
@@ -40,7 +41,7 @@ func (d *decoder) once(path []part) bool {
 		d.places[placeKey(path)] = last.offset
 		return true
 	}
-	line, _ := d.position(first)
+	line, _ := d.lines.Position(first)
 	d.report(last.offset, policy.Problem{
 		Field: joined(path), What: fmt.Sprintf("cannot set %s twice: it is set in line %d already", quote(joined(path)), line), Hint: "remove one of them",
 	})
@@ -110,29 +111,6 @@ func (d *decoder) sorted() []policy.Problem {
 	})
 }
 
-// position is the line and column of an offset, both from 1.
-func (d *decoder) position(offset int) (line, column int) {
-	n := sort.SearchInts(d.lines, offset+1)
-	return n + 1, offset - d.lineOffset(n+1) + 1
-}
-
-// lineOffset is the offset at which a line begins.
-func (d *decoder) lineOffset(line int) int {
-	if line == 1 {
-		return 0
-	}
-	return d.lines[line-2]
-}
-
-// offsetOf is where a value stands; an empty one, and some kinds, have no
-// place, and then their key's is taken.
-func offsetOf(v *unstable.Node, keyOffset int) int {
-	if v.Raw.Length == 0 {
-		return keyOffset
-	}
-	return int(v.Raw.Offset)
-}
-
 // keyOf is the dotted key of a table header or key-value.
 func keyOf(n *unstable.Node) []part {
 	var path []part
@@ -154,34 +132,8 @@ func joined(path []part) string {
 	return text
 }
 
-// countEntries counts the keys and list items in an expression, at any depth.
-func countEntries(n *unstable.Node) int {
-	switch n.Kind {
-	case unstable.KeyValue:
-		return 1 + countEntries(n.Value())
-	case unstable.Table, unstable.ArrayTable:
-		return 1
-	}
-	total := 0
-	for it := n.Children(); it.Next(); {
-		total += countEntries(it.Node())
-		if n.Kind == unstable.Array {
-			total++
-		}
-	}
-	return total
-}
-
-// kindNames says what a TOML value is, in "it is …".
-var kindNames = map[unstable.Kind]string{
-	unstable.String: "a string", unstable.Integer: "a whole number", unstable.Float: "a number with a point",
-	unstable.Bool: "true or false", unstable.Array: "a list", unstable.InlineTable: "a table",
-	unstable.LocalDate: "a date", unstable.LocalTime: "a time of day",
-	unstable.LocalDateTime: "a date with a time", unstable.DateTime: "a date with a time",
-}
-
 func wrongKind(field string, is unstable.Kind, takes, example string) policy.Problem {
-	return policy.Problem{Field: field, What: fmt.Sprintf("cannot read %s: it is %s, not %s", quote(field), kindNames[is], takes), Hint: "write " + example}
+	return policy.Problem{Field: field, What: fmt.Sprintf("cannot read %s: it is %s, not %s", quote(field), tomltext.Kind(is), takes), Hint: "write " + example}
 }
 
 func notTable(k key, path []part) policy.Problem {
