@@ -143,7 +143,7 @@ func (g *Generation) lower(f Flow) (Decision, bool) {
 		}
 	}
 	for _, t := range g.deny {
-		if t.matches(f.Host) && t.hasPort(f.Port) {
+		if t.matches(f.Host) && t.covers(f.Port) {
 			return refuse(ReasonDeniedByRule), false
 		}
 	}
@@ -305,7 +305,7 @@ func (g *Generation) addresses(f Flow, r *rule, d Decision) Decision {
 		return d
 	}
 	for _, a := range f.Addrs {
-		if slices.ContainsFunc(g.deny, func(t target) bool { return t.cidr.IsValid() && t.cidr.Contains(a) && t.hasPort(f.Port) }) {
+		if slices.ContainsFunc(g.deny, func(t target) bool { return t.cidr.IsValid() && t.cidr.Contains(a) && t.covers(f.Port) }) {
 			d.Verdict, d.Reason = Refuse, ReasonDeniedByRule
 			return d
 		}

@@ -52,9 +52,11 @@ func TestDecide(t *testing.T) {
 	std := restricted(Rule{Name: "allowed.example"}, Rule{Name: "*.w.example"}, Rule{Name: "plain.example", Protocol: HTTP},
 		Rule{Name: "db.example", Protocol: TCP, Ports: []int{5432}, Private: []string{"10.1.2.0/24"}},
 		Rule{Name: "dns.example", Protocol: UDP, Ports: []int{53}}, Rule{CIDR: "9.9.9.0/24", Protocol: TCP, Ports: []int{853}},
-		Rule{Name: "short.example", For: 2 * time.Second}, Rule{Name: "api.example", Paths: []string{"/v1/**"}, Methods: []string{"GET"}})
+		Rule{Name: "short.example", For: 2 * time.Second}, Rule{Name: "api.example", Paths: []string{"/v1/**"}, Methods: []string{"GET"}}, Rule{Name: "bücher.example"})
 	denied := std
 	denied.Deny = []Deny{{Name: "allowed.example"}, {CIDR: "9.9.9.9/32"}}
+	deniedPort := std
+	deniedPort.Deny = []Deny{{Name: "**.w.example", Ports: []int{443}}}
 	full := Policy{Mode: ModeFull}
 	ok := flow(t, "allowed.example", 443)
 	for _, c := range []struct {
@@ -107,6 +109,13 @@ func TestDecide(t *testing.T) {
 		{"deny name", denied, ok, 0, ReasonDeniedByRule, ""},
 		{"deny literal", denied, flow(t, "9.9.9.9", 853), 0, ReasonDeniedByRule, ""},
 		{"deny resolved", denied, with(flow(t, "a.w.example", 443), resolved("9.9.9.9")), 0, ReasonDeniedByRule, ""},
+		{"deny port", deniedPort, flow(t, "a.w.example", 443), 0, ReasonDeniedByRule, ""},
+		{"deny another port", deniedPort, flow(t, "a.w.example", 80), 0, ReasonPortNotAllowed, ""},
+		{"deny port, look-up", deniedPort, with(flow(t, "a.w.example", AnyPort), func(f *Flow) { f.Transport = OverDNS }), 0, "", ""},
+		{"deny name, look-up", denied, with(flow(t, "allowed.example", AnyPort), func(f *Flow) { f.Transport = OverDNS }), 0, ReasonDeniedByRule, ""},
+		{"D35", std, with(flow(t, "xn--bcher-kva.example", 443), hello("xn--bcher-kva.example")), 0, "", ""},
+		{"D35 raw", std, with(flow(t, "xn--bcher-kva.example", 443), hello("bücher.example")), 0, ReasonSNIMismatch, ""},
+		{"D2 no rule, look-up", restricted(), with(flow(t, "allowed.example", AnyPort), func(f *Flow) { f.Transport = OverDNS }), 0, ReasonNameNotAllowed, ""},
 		{"localhost", full, flow(t, "x.localhost", 80), 0, ReasonAddrDenied, ClassLoopback},
 		{"local", full, flow(t, "printer.local", 80), 0, ReasonNameNotAllowed, ""},
 		{"single label", full, flow(t, "intranet", 80), 0, ReasonNameNotAllowed, ""},

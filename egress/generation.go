@@ -103,6 +103,12 @@ func (t target) hasPort(port uint16) bool {
 	return port == AnyPort || t.ports == nil || slices.Contains(t.ports, int(port))
 }
 
+// covers is hasPort for what is taken away: a name of which only some ports are
+// denied still has an address.
+func (t target) covers(port uint16) bool {
+	return t.ports == nil || port != AnyPort && t.hasPort(port)
+}
+
 // Next is the next time at which a rule ends; zero if none does.
 func (g *Generation) Next(after time.Time) time.Time {
 	var next time.Time

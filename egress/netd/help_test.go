@@ -47,3 +47,12 @@ func dnsQuery(t testing.TB, name string) []byte {
 	}
 	return raw
 }
+
+// addressOf is the address of an answer.
+func addressOf(t testing.TB, m *dns.Msg) string {
+	t.Helper()
+	if len(m.Answer) != 1 {
+		t.Fatalf("no address: %v", m)
+	}
+	return m.Answer[0].(*dns.A).A.String()
+}

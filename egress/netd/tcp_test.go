@@ -80,6 +80,7 @@ func TestTCPDenials(t *testing.T) {
 		{"metadata", "169.254.169.254", 80, nil, egress.ReasonAddrDenied},
 		{"unmapped", "198.18.200.1", 443, nil, egress.ReasonUnmappedAddr},
 		{"port", "", 8443, nil, egress.ReasonPortNotAllowed},
+		{"ssh port", "", 22, nil, egress.ReasonPortNotAllowed},
 		{"sni of another", "", 443, handshake("evil.example"), egress.ReasonSNIMismatch},
 		{"no sni", "", 443, handshake(""), egress.ReasonSNIMissing},
 		{"literal sni", "", 443, handshake("9.9.9.9"), egress.ReasonSNIMissing}, // the library sends none

@@ -1,0 +1,150 @@
+package netd
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/isolate-run/isolate/egress"
+)
+
+// outcome is what became of an attempt: allowed, or why not.
+type outcome struct {
+	reason egress.Reason
+	class  egress.Class
+	rule   string
+	// atLookup says that the name got no address: the port was not known yet.
+	atLookup bool
+}
+
+// as tells whether another way ended in the same. What a look-up refuses the
+// others refuse, too, but they know the port and may have another reason.
+func (o outcome) as(other outcome) bool {
+	return other.reason != noEvent && (o == other || o.atLookup && other.reason != "")
+}
+
+const noEvent egress.Reason = "nothing happened"
+
+// last is the outcome that the log has of an attempt that began at event n.
+func (b *bed) last(n int) outcome {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, e := range b.log.all()[n:] {
+			switch {
+			case e.Type == egress.EventOpen:
+				return outcome{rule: e.Rule}
+			case e.Verdict == egress.Refuse:
+				return outcome{e.Reason, e.Class, e.Rule, e.Type == egress.EventDNS}
+			}
+		}
+	}
+	return outcome{reason: noEvent}
+}
+
+// randomPolicy is a policy of few hosts and every kind of rule.
+func randomPolicy(r *rand.Rand) egress.Policy {
+	p := egress.Policy{Mode: egress.ModeRestricted + egress.Mode(r.IntN(8)/7)}
+	for range r.IntN(4) {
+		rule := egress.Rule{Name: []string{"a.example", "a.example", "*.w.example", "**.w.example"}[r.IntN(4)], Protocol: egress.Protocol(r.IntN(6)), Ports: []int{443, 80}[r.IntN(2):][:1]}
+		switch r.IntN(6) {
+		case 0:
+			rule.For = time.Nanosecond // over
+		case 1:
+			rule.Private = []string{"10.1.0.0/16"}
+		case 2:
+			rule.CIDR, rule.Name, rule.Protocol = "9.9.9.0/24", "", egress.TCP
+		}
+		p.Rules = append(p.Rules, rule)
+	}
+	switch r.IntN(5) {
+	case 0:
+		p.Deny = []egress.Deny{{Name: "a.example", Ports: []int{80}}}
+	case 1:
+		p.Deny = []egress.Deny{{Name: "**.w.example"}}
+	}
+	return p
+}
+
+// D 78: whatever the policy, a program that goes through the device gets the
+// verdict that one gets which uses the proxy.
+func TestSameVerdictEveryWay(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	hosts := []string{"x.w.example", "x.y.w.example", "w.example", "printer.local", "9.9.9.9", "9.9.8.8", "10.1.2.3", "169.254.169.254", "198.18.77.1"}
+	answers := []string{"9.9.9.9", "9.9.9.9", "9.9.9.9", "10.1.2.3", "10.2.2.3", "9.9.9.9 10.2.2.3", "127.0.0.1", ""}
+	echoes := listen(t, echo)
+	for round := range 1000 {
+		policy := randomPolicy(r)
+		host, port, answer := "a.example", []int{443, 80, 443, 80, 25}[r.IntN(5)], answers[r.IntN(len(answers))]
+		if r.IntN(2) == 0 {
+			host = hosts[r.IntN(len(hosts))]
+		}
+		first := []string{string(recordHello(t, "a.example")), string(recordHello(t, "x.w.example")), "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "\x00"}[r.IntN(4)]
+		b := newBed(t, policy)
+		for _, h := range append(hosts, "a.example") {
+			b.world.name(h, strings.Fields(answer)...)
+		}
+		for _, a := range []string{"9.9.9.9", "9.9.8.8", "10.1.2.3", "10.2.2.3"} {
+			b.world.server(net.JoinHostPort(a, fmt.Sprint(port)), echoes)
+		}
+		direct := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return b.straight(host, port) })
+		for way, dial := range map[string]func(string, int) (net.Conn, error){"connect": b.connect} {
+			other := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return dial(host, port) })
+			if !direct.as(other) {
+				t.Fatalf("round %d, %s:%d that leads to %q, first bytes %.5q: through the device %+v, by %s %+v\n%+v", round, host, port, answer, first, direct, way, other, policy)
+			}
+		}
+		b.network.Close()
+	}
+}
+
+// attempt makes an attempt that began at event n and says what became of it.
+func (b *bed) attempt(n int, first string, dial func() (net.Conn, error)) outcome {
+	c, err := dial()
+	if err == nil {
+		defer c.Close()
+		_, _ = io.WriteString(c, first)
+	}
+	return b.last(n)
+}
+
+// straight is the way of a program that knows of no proxy.
+func (b *bed) straight(host string, port int) (net.Conn, error) {
+	h, err := egress.ParseHost(host)
+	if err != nil {
+		return nil, err
+	}
+	if h.Name == "" {
+		return b.dial(net.JoinHostPort(host, fmt.Sprint(port)))
+	}
+	m := b.query(host, dns.TypeA)
+	if len(m.Answer) == 0 {
+		return nil, fmt.Errorf("no such name")
+	}
+	return b.dial(net.JoinHostPort(addressOf(b.t, m), fmt.Sprint(port)))
+}
+
+// connect is the way through the HTTP proxy.
+func (b *bed) connect(host string, port int) (net.Conn, error) {
+	c, err := b.dial("198.18.0.1:3128")
+	if err != nil {
+		return nil, err
+	}
+	to := net.JoinHostPort(host, fmt.Sprint(port))
+	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", to, to); err != nil {
+		return nil, err
+	}
+	const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+	head := make([]byte, len(established))
+	if _, err := io.ReadFull(c, head); err != nil || string(head) != established {
+		c.Close()
+		return nil, fmt.Errorf("%.12s: %s", head, http.StatusText(http.StatusForbidden))
+	}
+	return c, nil
+}
