@@ -138,6 +138,9 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 		proc = "subset=pid"
 	}
 	closeNamespaces(b)
+	if p.HasNetwork() {
+		openLowPorts(b)
+	}
 	mount(b, "mount proc on /proc", "proc", "/proc", "proc", noDev|unix.MS_NOEXEC, proc)
 	maskProc(b, p)
 	// 5. the writable part: one tmpfs, so that one limit covers all of it

@@ -19,6 +19,8 @@ var clients = []struct {
 	{"curl", "curl", "curl -sSL https://registry.example/redirect?to=https://cdn.example/x", "cdn.example /x", false},
 	{"wget", "wget", "wget -qO- ${CA:+--ca-certificate=$CA} 'https://registry.example/redirect?to=https://cdn.example/x'", "cdn.example /x", false},
 	{"python", "python3", `python3 -c 'import urllib.request as u; print(u.urlopen("https://registry.example/redirect?to=https://cdn.example/x").read().decode())'`, "cdn.example /x", false},
+	// D 21: what Python 3.13 checks by default
+	{"python strict", "python3", `python3 -c 'import ssl, urllib.request as u; c = ssl.create_default_context(); c.verify_flags |= ssl.VERIFY_X509_STRICT; print(u.urlopen("https://registry.example/redirect?to=https://cdn.example/x", context=c).read().decode())'`, "cdn.example /x", false},
 	{"node", "node", `node -e 'fetch("https://registry.example/redirect?to=https://cdn.example/x").then(r=>r.text()).then(console.log,e=>console.log(e.cause||e))'`, "cdn.example /x", false},
 	{"git", "git", "git ls-remote https://registry.example/repo.git", "refs/heads/main", false},
 	{"pip", "pip", "python3 -m pip install -q --no-cache-dir --disable-pip-version-check --target t --index-url https://registry.example/simple hello && python3 t/hello.py", "hello from the wheel", false},
@@ -108,17 +110,18 @@ func TestInterceptInside(t *testing.T) {
 	r := open(t)
 	p := isolate.Policy{Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{
 		{Name: "api.example", Methods: []string{"GET"}, Paths: []string{"/header", "/v1/**"}, Inject: []egress.Secret{{Header: "Authorization", Variable: "WORLD_TOKEN", Prefix: "Bearer "}}},
-		{Name: "allowed.example", TLS: egress.Intercept},
+		{Name: "allowed.example", TLS: egress.Intercept}, {Name: "cdn.example"}, // D 77: what passes through is still trusted
 	}}}
 	res := sh(t, r, p, `echo "$WORLD_TOKEN"; curl -sS -H "Authorization: Bearer $WORLD_TOKEN" https://api.example/header; echo
 		for u in https://api.example/v1/x https://api.example/v2 "https://api.example/v1/%2e%2e/x"; do curl -sS -o /dev/null -w '%{http_code} ' --path-as-is $u; done
 		curl -sS -o /dev/null -w '%{http_code} ' -X POST https://api.example/v1/x; curl -sS -o /dev/null -w '%{http_code}\n' -H "X: $WORLD_TOKEN" https://allowed.example/
-		ls -l /run/isolate; touch /run/isolate/x 2>&1; env | grep -c CA_BUNDLE`)
+		ls -l /run/isolate; touch /run/isolate/x 2>&1; env | grep -c CA_BUNDLE
+		curl -sS https://cdn.example/through`)
 	text := out(res)
 	if strings.Contains(text, "s3cr3t") {
 		t.Errorf("the secret is inside: %s", text)
 	}
-	for _, want := range []string{"isolate-placeholder-", "\n[removed]\n", "200 403 400 405 403", "Read-only file system"} {
+	for _, want := range []string{"isolate-placeholder-", "\n[removed]\n", "200 403 400 405 403", "Read-only file system", "cdn.example /through"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s\n%s\n%+v", want, text, res.Stderr.Kept, res.Net)
 		}

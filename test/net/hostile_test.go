@@ -2,8 +2,10 @@ package net
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,8 +19,10 @@ const attempts = `
 import socket, struct
 def t(what, f):
     try: r = f()
-    except Exception as e: r = type(e).__name__
+    except Exception as e: r = "%s %s" % (type(e).__name__, getattr(e, "errno", ""))
     print(what, r, flush=True)
+kinds = {"icmp": (socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP), "raw": (socket.AF_INET, socket.SOCK_RAW, 1), "raw6": (socket.AF_INET6, socket.SOCK_RAW, 58),
+  "packet": (socket.AF_PACKET, socket.SOCK_RAW), "vsock": (40, socket.SOCK_STREAM), "xdp": (44, socket.SOCK_RAW), "tipc": (30, socket.SOCK_STREAM), "alg": (38, socket.SOCK_SEQPACKET), "sctp": (socket.AF_INET, socket.SOCK_STREAM, 132)}
 def tcp(a, p):
     s = socket.create_connection((a, p), 5); s.sendall(b"x"); return "CONNECTED"
 def udp(a, p):
@@ -44,17 +48,17 @@ t("udp name", lambda: udp(socket.gethostbyname("allowed.example"), 443))
 t("port", lambda: tcp(socket.gethostbyname("allowed.example"), 22))
 t("resolver", lambda: rawdns("9.9.9.2"))
 t("host resolver", lambda: rawdns("11.0.0.53"))
-t("icmp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP))
-t("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
-t("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-t("vsock", lambda: socket.socket(40, socket.SOCK_STREAM))
+for what, kind in kinds.items(): t(what, lambda: socket.socket(*kind))
 t("tun", lambda: open("/dev/net/tun"))
 t("ipv6", lambda: tcp("2620:fe::fe", 443))
 t("mapped", lambda: tcp("::ffff:9.9.9.4", 443))
 t("fake sni", lambda: tcp(socket.gethostbyname("allowed.example"), 443))
-l = socket.socket(); l.bind(("127.0.0.1", 4430)); l.listen()
-t("own", lambda: tcp("127.0.0.1", 4430))
-print("open", open("/proc/net/dev").read().count(":"))
+def own(a, p):
+    l = socket.socket(); l.bind((a, p)); l.listen(); return tcp("127.0.0.1", p)
+t("own", lambda: own("127.0.0.1", 4430))
+t("own for all", lambda: own("0.0.0.0", 8080))
+t("own below 1024", lambda: own("127.0.0.1", 443))
+print("devices", open("/proc/net/dev").read().count(":"))
 `
 
 // Nothing of it arrives in the world: not a packet, not a look-up.
@@ -70,11 +74,16 @@ func TestNothingGetsOut(t *testing.T) {
 			}
 			text := out(res)
 			for line := range strings.Lines(text) {
-				if strings.HasPrefix(line, "own ") != strings.Contains(line, "CONNECTED") && !strings.HasPrefix(line, "fake sni") {
+				own := strings.HasPrefix(line, "own ") && !(name == "none" && strings.HasPrefix(line, "own below"))
+				if own != strings.Contains(line, "CONNECTED") && !strings.HasPrefix(line, "fake sni") {
 					t.Errorf("%s", line)
 				}
 			}
-			if !strings.Contains(text, "open ") || res.ExitCode != 0 {
+			// D 1: without a network at once, and as programs know it
+			if name == "none" && (!strings.Contains(text, "literal OSError 101\n") || !strings.Contains(text, "name gaierror ")) {
+				t.Errorf("got %s", text)
+			}
+			if devices := map[bool]string{true: "devices 1\n", false: "devices 2\n"}[name == "none"]; !strings.Contains(text, devices) || res.ExitCode != 0 {
 				t.Errorf("got %s, %s", text, res.Stderr.Kept)
 			}
 			if name != "none" && (!strings.Contains(text, "resolver rcode 3 from 9.9.9.2") || res.Net.Denied < 10) {
@@ -92,6 +101,21 @@ func TestNothingGetsOut(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// D 51: no mode opens another kind of socket.
+func TestKindsOfSockets(t *testing.T) {
+	r := open(t)
+	head, _, _ := strings.Cut(attempts, `t("literal"`)
+	for _, mode := range []egress.Mode{egress.ModeNone, egress.ModeRestricted, egress.ModeFull} {
+		res, err := r.Run(context.Background(), isolate.Policy{Net: egress.Policy{Mode: mode}}, isolate.Cmd{Args: []string{"python3", "-c", head + `for what, kind in kinds.items(): t(what, lambda: socket.socket(*kind))`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := out(res); strings.Count(text, "Error") != 9 || strings.Count(text, "\n") != 9 {
+			t.Errorf("%s: got %s %s", mode, text, res.Stderr.Kept)
+		}
 	}
 }
 
@@ -146,10 +170,20 @@ func TestNetworkProcessDies(t *testing.T) {
 	}
 	defer sb.Close()
 	pid := helperPID(t)
+	other, err := r.Sandbox(context.Background(), allow(t, "allow:http://allowed.example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	go func() {
 		time.Sleep(time.Second)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}()
+	var beside isolate.Result
+	var ended sync.WaitGroup
+	ended.Go(func() { // a download of another sandbox's, while the process dies and after it
+		beside, _ = other.Run(context.Background(), isolate.Cmd{Args: []string{"curl", "-sS", "-m", "3", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", "http://allowed.example/slow"}})
+	})
 	res, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"sh", "-c", "curl -sS -m 20 -o /dev/null http://allowed.example/slow; echo $?; curl -sS -m 3 http://allowed.example/; echo $?"}})
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +196,11 @@ func TestNetworkProcessDies(t *testing.T) {
 	}
 	if res.Usage.Wall > 15*time.Second {
 		t.Errorf("the program hung for %s", res.Usage.Wall)
+	}
+	ended.Wait()
+	var code, size int
+	if fmt.Sscan(out(beside), &code, &size); code != 200 || size < 50000 || beside.Net == nil || beside.Net.Failed != "" {
+		t.Errorf("another sandbox: %q %s %+v", out(beside), beside.Stderr.Kept, beside.Net)
 	}
 }
 

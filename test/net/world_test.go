@@ -50,7 +50,7 @@ func serveWorld(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca, 0o644); err != nil {
 		return err
 	}
-	sniff, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, int(htons(unix.ETH_P_IP)))
+	sniff, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, int(htons(unix.ETH_P_ALL)))
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func serveWorld(dir string) error {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// capture notes every IPv4 packet's destination.
+// capture notes every packet's destination.
 func (w *world) capture(fd int) {
 	b := make([]byte, 65536)
 	for {
@@ -90,19 +90,37 @@ func (w *world) capture(fd int) {
 			return
 		}
 		ll, ok := from.(*unix.SockaddrLinklayer)
-		if !ok || ll.Pkttype == unix.PACKET_OUTGOING || n < 20 {
+		if !ok || ll.Pkttype == unix.PACKET_OUTGOING {
 			continue
 		}
-		head := int(b[0]&15) * 4
-		to := net.IP(b[16:20]).String()
-		text := fmt.Sprintf("proto%d %s", b[9], to)
-		if b[9] == unix.IPPROTO_TCP || b[9] == unix.IPPROTO_UDP {
-			name := map[byte]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp"}[b[9]]
-			text = fmt.Sprintf("%s %s:%d", name, to, int(b[head+2])<<8|int(b[head+3]))
+		if text := describe(b[:n]); text != "" {
+			w.mu.Lock()
+			w.packets = append(w.packets, text)
+			w.mu.Unlock()
 		}
-		w.mu.Lock()
-		w.packets = append(w.packets, text)
-		w.mu.Unlock()
+	}
+}
+
+// describe says what a packet is and where it goes to; "" for what kernels tell
+// each other about a link: ARP, ICMPv6.
+func describe(b []byte) string {
+	var head int
+	var proto byte
+	var to net.IP
+	switch {
+	case len(b) >= 20 && b[0]>>4 == 4:
+		head, proto, to = int(b[0]&15)*4, b[9], net.IP(b[16:20])
+	case len(b) >= 40 && b[0]>>4 == 6:
+		head, proto, to = 40, b[6], net.IP(b[24:40])
+	}
+	kernel := to == nil || to.To4() == nil && (proto == unix.IPPROTO_ICMPV6 || proto == unix.IPPROTO_HOPOPTS)
+	switch name := map[byte]string{unix.IPPROTO_TCP: "tcp", unix.IPPROTO_UDP: "udp"}[proto]; {
+	case kernel:
+		return ""
+	case name == "" || len(b) < head+4:
+		return fmt.Sprintf("proto%d %s", proto, to)
+	default:
+		return fmt.Sprintf("%s %s:%d", name, to, int(b[head+2])<<8|int(b[head+3]))
 	}
 }
 
