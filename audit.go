@@ -292,11 +292,11 @@ func fileEvents(way string, m Manifest) []audit.Event {
 }
 
 // abandon ends the log of a run for which there was no sandbox.
-func (r *record) abandon(why error) error {
+func (r *record) abandon(reason Reason, why error) error {
 	if r == nil {
 		return nil
 	}
-	return r.conclude(audit.RunEnd{Reason: string(ReasonSandboxError), Error: why.Error()}, nil)
+	return r.conclude(audit.RunEnd{Reason: string(reason), Error: why.Error()}, nil)
 }
 
 // finish ends the log of a run. Its programs and calls have ended; err is why

@@ -174,11 +174,18 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	rec := r.record(pl, c)
 	box, err := r.open(ctx, pl, container.OneShot)
 	if err != nil {
-		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, errors.Join(err, rec.abandon(err))
+		res := Result{Reason: unfinished(ctx, err), Plan: pl.Digest}
+		if res.Reason == ReasonCancelled {
+			r.counters.ended(res)
+		}
+		return res, errors.Join(err, rec.abandon(res.Reason, err))
 	}
 	res := box.failed()
 	if err = box.recordIn(rec); err == nil {
 		res, err = box.once(ctx, c)
+	}
+	if err != nil {
+		res.Reason = unfinished(ctx, err)
 	}
 	err = errors.Join(err, rec.finish(box, &res, err))
 	r.counters.ended(res)
@@ -191,6 +198,15 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		r.prepare(box.cell, pl)
 	}()
 	return res, err
+}
+
+// unfinished is the reason of a run that gave an error: a caller who wanted it
+// no more, or ourselves.
+func unfinished(ctx context.Context, err error) Reason {
+	if why := ctx.Err(); why != nil && errors.Is(err, why) {
+		return ReasonCancelled
+	}
+	return ReasonSandboxError
 }
 
 // withTools is the policy with the bridge that tools need. It checks the tools,

@@ -87,6 +87,9 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	}
 	finish := func() {
 		res, err := do(ctx, cmd)
+		if err != nil && res.Reason == isolate.ReasonCancelled {
+			res.ExitCode, err = client.ExitRefused, nil // it was ended before there was a program
+		}
 		one.finished(res, err)
 		if one.input != nil {
 			one.input.w.CloseWithError(io.ErrClosedPipe)

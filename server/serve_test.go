@@ -274,3 +274,28 @@ func TestOverCapacity(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestKilledBeforeItStarted: a run that is ended while it waits has a result: it
+// is nobody's failure.
+func TestKilledBeforeItStarted(t *testing.T) {
+	l := newLab(t, isolate.Options{MaxSandboxes: 1, Spares: isolate.NoSpares}, server.Options{})
+	sleep := client.RunRequest{Policy: weak, Args: []string{"sleep", "600"}}
+	if _, err := l.Start(t.Context(), sleep); err != nil {
+		t.Fatal(err)
+	}
+	second, err := l.Start(t.Context(), sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "one waiting", func() bool { return l.runtime.Stats().Waiting == 1 })
+	if err := l.KillRun(t.Context(), second.ID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.WaitRun(t.Context(), second.ID)
+	if err != nil || !strings.Contains(string(got.Result), `"reason":"cancelled"`) || *got.ExitCode != client.ExitRefused {
+		t.Errorf("%s, %+v, %v", got.Result, got, err)
+	}
+	if n := l.runtime.Stats().Runs[isolate.ReasonCancelled]; n != 1 {
+		t.Errorf("%d are counted as cancelled", n)
+	}
+}

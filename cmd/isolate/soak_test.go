@@ -3,37 +3,47 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/internal/testenv"
 )
 
-// soakRuns is how many runs ISOLATE_SOAK asks for: 1 is the 100,000 of a
-// release, another number is that many, empty none.
+const (
+	// soakShort is how many runs every test makes, soakLong those of a release.
+	soakShort = 1_500
+	soakLong  = 100_000
+	// soakCallers is how many ask at the same time.
+	soakCallers = 4
+	// soakParts is how often the server is looked at.
+	soakParts = 10
+)
+
+// soakRuns is how many runs to make: ISOLATE_SOAK=1 is soakLong, another number
+// is that many.
 func soakRuns(t *testing.T) int64 {
+	t.Helper()
 	text := os.Getenv("ISOLATE_SOAK")
 	if text == "" {
-		t.Skip("ISOLATE_SOAK is not set: 1 makes 100,000 runs, which takes half an hour, another number that many")
+		return soakShort
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || n < 1 {
+		t.Fatalf("ISOLATE_SOAK is %q: it is 1 or a number of runs", text)
 	}
 	if n == 1 {
-		n = 100_000
+		n = soakLong
 	}
 	return n
 }
@@ -41,22 +51,41 @@ func soakRuns(t *testing.T) int64 {
 // soak is a server under load.
 type soak struct {
 	t      *testing.T
-	dir    string
+	dir    string // of the server
+	client *client.Client
 	env    []string
 	server *exec.Cmd
 	log    bytes.Buffer
-	counts sync.Map // of runs, by scenario: *atomic.Int64
+	// rest is how long a program sleeps that is to be ended: nobody else's
+	// sleeps as long, so that one which is left is known.
+	rest string
+
+	counts sync.Map     // of what was done, by kind: *atomic.Int64
+	ran    atomic.Int64 // programs that the server must have counted
 }
 
+// startSoak starts a server. The test ends it.
 func startSoak(t *testing.T) *soak {
 	t.Helper()
-	run, err := os.MkdirTemp("", "isolate-soak-")
+	testenv.Require(t, testenv.UserNS, testenv.Memory, testenv.PIDs, testenv.Python3)
+	dir, err := os.MkdirTemp("", "isolate-soak-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(run) })
-	s := &soak{t: t, dir: run}
-	s.env = append(os.Environ(), "XDG_RUNTIME_DIR="+run, "ISOLATE_SOCKET="+filepath.Join(run, "serve.sock"))
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "serve.sock")
+	s := &soak{t: t, dir: dir, rest: fmt.Sprintf("60.%d", os.Getpid()), client: client.New(socket)}
+	t.Cleanup(s.client.Close)
+	s.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "ISOLATE_SOCKET="+socket)
+	s.serve()
+	t.Cleanup(func() { _ = s.server.Process.Kill() })
+	return s
+}
+
+// serve starts the server, again after it has ended.
+func (s *soak) serve() {
+	s.t.Helper()
+	s.log.Reset()
 	s.server = exec.Command("isolate", "serve", "--max-sandboxes", "6")
 	s.server.Env, s.server.Stderr = s.env, &s.log
 	out, err := s.server.StdoutPipe()
@@ -64,194 +93,48 @@ func startSoak(t *testing.T) *soak {
 		err = s.server.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.server.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("the server says %q: %v, %s", line, err, s.log.String())
+		_ = s.server.Wait()
+		s.t.Fatalf("the server says %q: %v, %s", line, err, s.log.String())
 	}
-	return s
 }
 
-// scenario is one kind of run: what to call, what to do to it, and what must
-// come of it.
-type scenario struct {
-	name  string
-	flags []string
-	args  []string
-	// harm is done when the program has said "up"; nil is nothing.
-	harm   func(*exec.Cmd, *bufio.Reader)
-	code   int // -1 if the caller itself was killed
-	reason string
-	stdout int // bytes; -1 if that is not known
-}
-
-func signalled(sig syscall.Signal) func(*exec.Cmd, *bufio.Reader) {
-	return func(c *exec.Cmd, _ *bufio.Reader) { _ = c.Process.Signal(sig) }
-}
-
-var scenarios = []scenario{
-	{"success", nil, []string{"true"}, nil, 0, "exit", 0},
-	{"failure", nil, []string{"sh", "-c", "exit 42"}, nil, 42, "exit", 0},
-	{"output", []string{"--output", "2M"}, []string{"head", "-c", "1000000", "/dev/zero"}, nil, 0, "exit", 1000000},
-	{"not found", nil, []string{"no-such-program"}, nil, 127, "exit", 0},
-	{"signal", nil, []string{"sh", "-c", "kill -SEGV $$"}, nil, 139, "signal", 0},
-	{"timeout", []string{"--time", "700ms"}, []string{"sleep", "60"}, nil, 124, "wall", 0},
-	{"memory", []string{"--memory", "8M"}, []string{"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x)"}, nil, -2, "oom", 0},
-	{"forks", []string{"--pids", "10"}, []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 60 & done; wait"}, nil, -2, "pids", -1},
-	{"interrupted", nil, []string{"sh", "-c", "echo up; sleep 60"}, signalled(syscall.SIGINT), 130, "cancelled", -1},
-	{"terminated", nil, []string{"sh", "-c", "echo up; sleep 60"}, signalled(syscall.SIGTERM), 143, "cancelled", -1},
-	{"caller killed", nil, []string{"sh", "-c", "echo up; (sleep 60 &) ; sleep 60"}, signalled(syscall.SIGKILL), -1, "", -1},
-	{"caller gone while it reads", []string{"--stdin"}, []string{"sh", "-c", "echo up; cat"}, signalled(syscall.SIGKILL), -1, "", -1},
-}
-
-// once makes one run and says what is wrong with what came of it.
-func (s *soak) once(sc scenario, worker int) error {
-	meta := filepath.Join(s.dir, fmt.Sprintf("meta-%d", worker))
-	args := append([]string{"exec", "--allow", "weak-limits", "--meta", meta}, sc.flags...)
-	c := exec.Command("isolate", append(append(args, "--"), sc.args...)...)
-	c.Env = s.env
-	if len(sc.flags) > 0 && sc.flags[0] == "--stdin" {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		defer w.Close()
-		c.Stdin = r
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	var stderr bytes.Buffer
-	c.Stderr = &stderr
-	if err := c.Start(); err != nil {
-		return err
-	}
-	read := bufio.NewReader(out)
-	if sc.harm != nil {
-		if line, err := read.ReadString('\n'); line != "up\n" {
-			_ = c.Process.Kill()
-			return fmt.Errorf("says %q, %v; %s", line, err, stderr.String())
-		}
-		sc.harm(c, read)
-	}
-	n, err := read.WriteTo(discard{})
-	if err != nil {
-		return err
-	}
-	if sc.stdout >= 0 && n != int64(sc.stdout) {
-		return fmt.Errorf("%d bytes of output, want %d", n, sc.stdout)
-	}
-	return s.judge(sc, c.Wait(), meta, stderr.String())
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-func (s *soak) judge(sc scenario, ended error, meta, stderr string) error {
-	code := 0
-	var exit *exec.ExitError
-	if errors.As(ended, &exit) {
-		code = exit.ExitCode()
-	} else if ended != nil {
-		return ended
-	}
-	if sc.code == -2 && code == 0 || sc.code >= -1 && code != sc.code {
-		return fmt.Errorf("exit code %d, want %d; %s", code, sc.code, stderr)
-	}
-	if sc.reason == "" {
-		return nil
-	}
-	text, err := os.ReadFile(meta)
-	if err != nil {
-		return err
-	}
-	var m struct{ Via, Reason string }
-	if err := json.Unmarshal(text, &m); err != nil {
-		return err
-	}
-	if m.Via != "server" || m.Reason != sc.reason {
-		return fmt.Errorf("%+v, want reason %s through the server", m, sc.reason)
-	}
-	return nil
-}
-
-// footprint is what the server holds.
-type footprint struct{ fds, threads, rss int }
-
-func (s *soak) footprint() footprint {
+// end ends the server as a service manager does.
+func (s *soak) end() {
 	s.t.Helper()
-	pid := strconv.Itoa(s.server.Process.Pid)
-	fds, err := os.ReadDir("/proc/" + pid + "/fd")
-	if err != nil {
+	if err := s.server.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	status, err := os.ReadFile("/proc/" + pid + "/status")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	f := footprint{fds: len(fds)}
-	for line := range strings.Lines(string(status)) {
-		p := strings.Fields(line)
-		switch p[0] {
-		case "Threads:":
-			f.threads, _ = strconv.Atoi(p[1])
-		case "VmRSS:":
-			f.rss, _ = strconv.Atoi(p[1])
-		}
-	}
-	return f
-}
-
-// settle waits until nothing runs and says what the server holds then.
-func (s *soak) settle() footprint {
-	s.t.Helper()
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		c := exec.Command("isolate", "pool", "status", "--json")
-		c.Env = s.env
-		text, err := c.Output()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		var st struct {
-			Running int
-			Pool    struct {
-				Sandboxes        int
-				Tear_down_errors int
-			}
-		}
-		if err := json.Unmarshal(text, &st); err != nil {
-			s.t.Fatal(err)
-		}
-		if st.Pool.Tear_down_errors != 0 {
-			s.t.Errorf("%d tear-downs went wrong", st.Pool.Tear_down_errors)
-		}
-		if st.Running == 0 && st.Pool.Sandboxes == 0 {
-			time.Sleep(300 * time.Millisecond) // what is made ahead
-			return s.footprint()
-		}
-		if time.Since(began) > time.Minute {
-			s.t.Fatalf("still %d runs and %d sandboxes a minute later", st.Running, st.Pool.Sandboxes)
-		}
+	if err := s.server.Wait(); err != nil {
+		s.t.Errorf("server: %v\n%s", err, s.log.String())
 	}
 }
 
-// load makes n runs by four callers.
+// caller is one of those that ask at the same time.
+type caller struct {
+	*soak
+	dir string // its own
+}
+
+// load makes n runs by soakCallers callers.
 func (s *soak) load(n int64) {
 	var left atomic.Int64
 	left.Store(n)
 	var wait sync.WaitGroup
-	for worker := range 4 {
+	for i := range soakCallers {
+		c := &caller{soak: s, dir: filepath.Join(s.t.TempDir(), strconv.Itoa(i))}
+		if err := os.MkdirAll(c.dir, 0o755); err != nil {
+			s.t.Fatal(err)
+		}
 		wait.Go(func() {
 			for left.Add(-1) >= 0 && !s.t.Failed() {
-				sc := scenarios[rand.IntN(len(scenarios))]
-				if err := s.once(sc, worker); err != nil {
-					s.t.Errorf("%s: %v", sc.name, err)
+				k := lots[rand.IntN(len(lots))]
+				if err := k.do(c); err != nil {
+					s.t.Errorf("%s: %v", k.name, err)
 				}
-				count, _ := s.counts.LoadOrStore(sc.name, new(atomic.Int64))
+				count, _ := s.counts.LoadOrStore(k.name, new(atomic.Int64))
 				count.(*atomic.Int64).Add(1)
 			}
 		})
@@ -259,32 +142,113 @@ func (s *soak) load(n int64) {
 	wait.Wait()
 }
 
+// lots has each kind as often as it is to be drawn.
+var lots = func() (list []kind) {
+	for _, k := range kinds {
+		list = append(list, slices.Repeat([]kind{k}, k.often)...)
+	}
+	return list
+}()
+
 // TestSoak: however many runs, and whatever happens to them and to who asked
-// for them, each has its result and nothing of it is left.
+// for them, each has its result, the right one, and nothing of it is left.
 func TestSoak(t *testing.T) {
 	n := soakRuns(t)
-	testenv.Require(t, testenv.UserNS, testenv.Memory, testenv.PIDs)
+	groups := cgroupsBelow(t)
 	s := startSoak(t)
-	s.load(min(n/10, 1000)) // pools, caches and remembered runs fill
+	began := time.Now()
+	s.load(min(n/5, 1000)) // pools, caches and remembered runs fill
 	before := s.settle()
-	s.load(n)
-	after := s.settle()
-	t.Logf("before %+v, after %+v", before, after)
+	t.Logf("%7d runs: %v", s.ran.Load(), before)
+	for range soakParts {
+		s.load(n / soakParts)
+		after := s.settle()
+		t.Logf("%7d runs: %v", s.ran.Load(), after)
+		if grown := after.beyond(before); grown != "" {
+			t.Error(grown)
+		}
+		if t.Failed() {
+			break
+		}
+	}
 	s.counts.Range(func(name, count any) bool {
-		t.Logf("%6d %s", count.(*atomic.Int64).Load(), name)
+		t.Logf("%7d %s", count.(*atomic.Int64).Load(), name)
 		return true
 	})
-	// the seats of a burst are kept, some descriptors each
-	if after.fds > before.fds+60 || after.threads > before.threads+20 || after.rss > before.rss+before.rss/2+20<<10 {
-		t.Error("the server grows")
+	t.Logf("%.0f a second", float64(s.ran.Load())/time.Since(began).Seconds())
+	s.end()
+	s.nothingLeft(groups)
+}
+
+// TestServerKilled: at whatever moment the server is killed, its callers are
+// told or have an answer, every sandbox dies, and the next server removes what
+// is left.
+func TestServerKilled(t *testing.T) {
+	const moments = 24
+	groups := cgroupsBelow(t)
+	s := startSoak(t)
+	said := map[string]int{}
+	for range moments {
+		s.killOnce(said)
+		if t.Failed() {
+			break
+		}
 	}
-	if err := s.server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	t.Logf("what callers said: %v", said)
+	if said["told"] == 0 {
+		t.Error("no caller was waiting when the server was killed")
 	}
-	if err := s.server.Wait(); err != nil {
-		t.Errorf("server: %v\n%s", err, s.log.String())
+	s.end()
+	s.nothingLeft(groups)
+}
+
+// killOnce kills the server while callers are at different points, and starts
+// the next.
+func (s *soak) killOnce(said map[string]int) {
+	s.t.Helper()
+	ends := make(chan string, 3)
+	for _, program := range []string{"exec sleep " + s.rest, "while :; do :; done", "echo done"} {
+		go func() { ends <- s.beKilled(program) }()
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.dir, "*/*")); len(left) > 0 {
-		t.Errorf("the server left %v", left)
+	time.Sleep(time.Duration(rand.Int64N(int64(120 * time.Millisecond))))
+	if err := s.server.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.server.Wait()
+	for range 3 {
+		select {
+		case what := <-ends:
+			said[what]++
+		case <-time.After(time.Minute):
+			s.t.Fatal("a caller still waits a minute later")
+		}
+	}
+	s.within("every program to die", func() bool { return s.resting() == 0 })
+	s.serve()
+	if dirs, _ := filepath.Glob(filepath.Join(s.dir, "isolate", "isolate-*")); len(dirs) > 1 {
+		s.t.Errorf("the next server left %v", dirs)
+	}
+}
+
+// beKilled runs a program until the server is killed, and says how that went. A
+// program with a time limit: where the server was not reached any more, the
+// command runs it itself.
+func (s *soak) beKilled(program string) string {
+	c := exec.Command("isolate", "exec", "--allow", "weak-limits", "--time", "5s", "--", "sh", "-c", program)
+	c.Env = s.env
+	var out, words bytes.Buffer
+	c.Stdout, c.Stderr = &out, &words
+	err := c.Run()
+	told := bytes.Contains(words.Bytes(), []byte("the server has ended before it"))
+	switch code := c.ProcessState.ExitCode(); {
+	case code == client.ExitRefused && told:
+		return "told"
+	case err == nil && out.String() == "done\n":
+		return "answered"
+	case code == 124 && !told:
+		return "ran by themselves"
+	default:
+		s.t.Errorf("%s: exit code %d, output %q, words %q", program, code, out.String(), words.String())
+		return "neither"
 	}
 }
