@@ -28,6 +28,7 @@ type box struct {
 	clock   clock
 	record  *record          // nil if nothing is recorded
 	network *control.Process // nil without a network
+	net     netState
 	// mourning waits for the network process to die before its time; over is
 	// closed when its time has come.
 	mourning sync.WaitGroup

@@ -50,7 +50,7 @@ var lattice = map[string][]string{
 	".":                   {"egress", "egress/control", "audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "plan", "policy", "workspace"},
 
 	"client": {},
-	"server": {".", "client", "plan", "policy", "workspace"},
+	"server": {".", "client", "egress", "plan", "policy", "workspace"},
 
 	"cmd/isolate":                   {".", "cmd/isolate/internal/ahead", "cmd/isolate/internal/cli"},
 	"cmd/isolate/internal/ahead":    {},

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -184,7 +183,7 @@ func (b *box) openNetwork(ctx context.Context) error {
 	if b.network == nil {
 		return nil
 	}
-	return b.network.Set(ctx, *b.plan.NetPolicy, time.Now())
+	return b.setNet(ctx, *b.plan.NetPolicy)
 }
 
 // netSummary is what happened on the network so far; nil without one.
@@ -223,22 +222,3 @@ func (r *netRecorder) Record(e []egress.Event) error {
 	b.runtime.counters.flows(e)
 	return b.record.network(e)
 }
-
-// SetNet puts another policy in force, for a sandbox that was made with a
-// network: flows that it does not allow are cut, its clocks start now.
-func (s *Sandbox) SetNet(ctx context.Context, n Net) error {
-	if s.box.network == nil {
-		return errors.New("cannot set the network policy: the sandbox was made without a network; make it with mode restricted")
-	}
-	if bad := n.Check(); len(bad) > 0 {
-		r := &plan.Refusal{}
-		for _, x := range bad {
-			r.Problems = append(r.Problems, plan.Problem{What: x.What, Rule: x.Field, Remedy: x.Hint})
-		}
-		return r
-	}
-	return s.box.network.Set(ctx, n, time.Now())
-}
-
-// NetSummary is what happened on the sandbox's network; nil if it has none.
-func (s *Sandbox) NetSummary() *NetSummary { return s.box.netSummary() }

@@ -15,6 +15,13 @@ type NetPolicy struct {
 	Gen  int64  `json:"gen" doc:"generation of the policy"`
 }
 
+// NetGrant says that somebody has opened the network for a time.
+type NetGrant struct {
+	Rules  []string `json:"rules" doc:"ids of the rules that were added"`
+	For    int64    `json:"for_ms" doc:"milliseconds for which they hold"`
+	Reason string   `json:"reason" doc:"why, in the words of who granted it"`
+}
+
 // DNSQuery is one look-up.
 type DNSQuery struct {
 	Gen     int64  `json:"gen" doc:"generation of the policy that judged"`
@@ -97,6 +104,7 @@ type NetStop struct {
 
 func (NetStart) event() Name    { return "net.start" }
 func (NetPolicy) event() Name   { return "policy.change" }
+func (NetGrant) event() Name    { return "net.grant" }
 func (DNSQuery) event() Name    { return "dns.query" }
 func (FlowOpen) event() Name    { return "flow.open" }
 func (FlowDeny) event() Name    { return "flow.deny" }

@@ -36,6 +36,7 @@ var vocabulary = []Kind{
 	kindOf(BridgeTotals{}, "run", "What the broker counted, independently of the records."),
 	kindOf(NetStart{}, "run", "The sandbox's network is open. It is durable before anything can be reached."),
 	kindOf(NetPolicy{}, "run", "Another network policy. It is durable before it is in force."),
+	kindOf(NetGrant{}, "run", "Somebody has opened the network for a time. It is durable before it holds; a policy.change follows."),
 	kindOf(DNSQuery{}, "run", "A look-up, answered or not; nothing is asked outside for it."),
 	kindOf(FlowOpen{}, "run", "A connection to the outside. It is durable before its first byte goes out."),
 	kindOf(FlowDeny{}, "run", "An attempt to reach something that was denied."),

@@ -260,6 +260,11 @@ func (c *Client) RenewSandbox(ctx context.Context, id string) (s Sandbox, err er
 	return s, c.call(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(id)+"/lease", nil, &s)
 }
 
+// GrantNet opens the network of a kept sandbox for a time.
+func (c *Client) GrantNet(ctx context.Context, sandbox string, q NetGrant) (g NetGranted, err error) {
+	return g, c.call(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(sandbox)+"/net", q, &g)
+}
+
 // KillSandbox ends every program in a kept sandbox, which stays.
 func (c *Client) KillSandbox(ctx context.Context, id string) error {
 	return c.call(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(id)+"/kill", nil, nil)

@@ -120,6 +120,24 @@ type Sandbox struct {
 	Running int `json:"running"`
 }
 
+// NetGrant asks to open the network of a kept sandbox for a time. All of it is
+// required.
+type NetGrant struct {
+	// Allow are rules in their short form: [PROTOCOL://]HOST[:PORT].
+	Allow []string `json:"allow"`
+	// For is how long, as "10m"; 24h at most.
+	For string `json:"for"`
+	// Reason is why, for the audit log; one line.
+	Reason string `json:"reason"`
+}
+
+// NetGranted is a grant in force.
+type NetGranted struct {
+	// Rules are the names that its rules have in denials and in the log.
+	Rules []string  `json:"rules"`
+	Until time.Time `json:"until"`
+}
+
 // File is an entry of a directory in a workspace.
 type File struct {
 	Name string `json:"name"`

@@ -68,6 +68,7 @@ var routes = []route{
 	{"GET", "/v1/sandboxes/{id}", levelObserve, noBody, (*Server).getSandbox},
 	{"DELETE", "/v1/sandboxes/{id}", levelRun, noBody, (*Server).deleteSandbox},
 	{"POST", "/v1/sandboxes/{id}/lease", levelRun, noBody, (*Server).renewLease},
+	{"POST", "/v1/sandboxes/{id}/net", levelRun, maxBody, (*Server).grantNet},
 	{"POST", "/v1/sandboxes/{id}/kill", levelRun, noBody, (*Server).killSandbox},
 	{"POST", "/v1/sandboxes/{id}/runs", levelRun, maxBody, (*Server).postSandboxRun},
 	{"GET", "/v1/sandboxes/{id}/list/{path...}", levelObserve, noBody, (*Server).listFiles},

@@ -79,7 +79,7 @@ func TestOpenAPISchemas(t *testing.T) {
 	}]()}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[client.Problem](), reflect.TypeFor[client.Run](), reflect.TypeFor[client.RunRequest](), reflect.TypeFor[client.Input](),
-		reflect.TypeFor[client.Event](), reflect.TypeFor[client.SandboxRequest](), reflect.TypeFor[client.Sandbox](), reflect.TypeFor[client.File](),
+		reflect.TypeFor[client.Event](), reflect.TypeFor[client.SandboxRequest](), reflect.TypeFor[client.Sandbox](), reflect.TypeFor[client.NetGrant](), reflect.TypeFor[client.NetGranted](), reflect.TypeFor[client.File](),
 		reflect.TypeFor[client.FileList](), reflect.TypeFor[client.Written](), reflect.TypeFor[client.Version](), reflect.TypeFor[client.Stats](), reflect.TypeFor[client.PoolStats](),
 	} {
 		types[typ.Name()] = typ
@@ -157,6 +157,9 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/plan", `{"policy":"memroy = \"1G\""}`, 400, `did you mean`},
 		{"POST", "/v1/sandboxes", `{"idle":"1y"}`, 400, `cannot use idle \"1y\"`},
 		{"POST", "/v1/sandboxes", `{"lifetime":"25h"}`, 400, `cannot use lifetime`},
+		{"POST", "/v1/sandboxes/s1/net", `{"allow":["*"],"for":"10m","reason":"x"}`, 400, `cannot allow \"*\"`},
+		{"POST", "/v1/sandboxes/s1/net", `{"allow":["pypi.org"],"for":"soon","reason":"x"}`, 400, `cannot use for \"soon\"`},
+		{"POST", "/v1/sandboxes/s1/net", `{"allow":["pypi.org"],"for":"10m","reason":"x"}`, 404, `cannot find sandbox`},
 		{"POST", "/v1/runs", `{"args":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "more than 16777216 bytes"},
 		{"POST", "/v1/runs/r1/kill", "x", 404, "cannot find run"},
 		{"PATCH", "/v1/runs", "", 405, ""},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -277,6 +278,40 @@ func (s *Server) renewLease(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.kept.release(k)
 	return s.getSandbox(w, r)
+}
+
+// grantNet opens a sandbox's network for a time.
+func (s *Server) grantNet(w http.ResponseWriter, r *http.Request) error {
+	var q client.NetGrant
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	g := isolate.NetGrant{Reason: q.Reason}
+	for _, text := range q.Allow {
+		rule, err := egress.ParseShortRule(text)
+		if err != nil {
+			return failed(http.StatusBadRequest, err.Error(), "write [PROTOCOL://]HOST[:PORT]")
+		}
+		g.Rules = append(g.Rules, rule)
+	}
+	var err error
+	if g.For, err = policy.ParseDuration(q.For); err != nil {
+		return failed(http.StatusBadRequest, fmt.Sprintf("cannot use for %q: %v", q.For, err), "write a duration of at most 24h, as \"10m\"")
+	}
+	k, err := s.kept.use(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	until, err := k.sandbox.Grant(r.Context(), g)
+	if err != nil {
+		return err
+	}
+	granted := client.NetGranted{Until: until}
+	for _, rule := range g.Rules {
+		granted.Rules = append(granted.Rules, rule.String())
+	}
+	return answer(w, http.StatusOK, granted)
 }
 
 // killSandbox ends every program in a sandbox, which stays.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/isolate-run/isolate/egress"
 )
@@ -268,8 +269,24 @@ func (h *httpFlow) failed(req *http.Request, head head, err error) {
 }
 
 // refuseHTTP writes a refusal that ends the connection.
-func refuseHTTP(w io.Writer, status int, d egress.Decision) {
+func refuseHTTP(c conn, status int, d egress.Decision) {
 	body := "isolate: " + d.Reason.Text() + " (" + string(d.Reason) + ")\n"
-	fmt.Fprintf(w, "HTTP/1.1 %d %s\r\nX-Isolate-Reason: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nX-Isolate-Reason: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), d.Reason, len(body), body)
+	linger(c)
+}
+
+// How long and how much is read of what a program goes on sending after its
+// request was refused, before the connection is closed.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 8 << 20
+)
+
+// linger gives the program time to read a last answer: a connection that is
+// closed with something unread is reset, and the answer may be lost with it.
+func linger(c conn) {
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }

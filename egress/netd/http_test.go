@@ -371,6 +371,13 @@ func TestPolicyThatInterceptsNeedsAnAuthority(t *testing.T) {
 	if err := b.network.Set(restricted(egress.Rule{Name: "a.example", TLS: egress.Intercept}), 2, time.Now()); err == nil {
 		t.Error("it is taken")
 	}
+	b, _ = apiBed(t, saysWhat)
+	for variable, known := range map[string]bool{"TOKEN": true, "OTHER": false} {
+		rule := egress.Rule{Name: "api.example", Inject: []egress.Secret{{Header: "X", Variable: variable}}}
+		if err := b.network.Set(restricted(rule), 3, time.Now()); (err == nil) != known {
+			t.Errorf("a policy that injects $%s: %v", variable, err)
+		}
+	}
 }
 
 func FuzzHead(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,18 @@ func TestInterceptedBytes(t *testing.T) {
 				b.event(egress.EventRequest, c.reason)
 			}
 		})
+	}
+}
+
+// A refusal is read by a program that is still sending what was refused.
+func TestRefusalOfALongBody(t *testing.T) {
+	b, _ := apiBed(t, saysWhat)
+	for range 20 {
+		c := tls.Client(b.mustReach("api.example", 443), &tls.Config{ServerName: "api.example", InsecureSkipVerify: true})
+		got := talk(t, c, "POST /v1/x HTTP/1.1\r\nHost: api.example\r\nContent-Length: 4000000\r\n\r\n"+strings.Repeat("x", 4000000))
+		if codes(got) != "405" {
+			t.Fatalf("got %q", codes(got))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -114,6 +115,13 @@ func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
 	}
 	if g.Intercepts() && n.options.Authority == nil {
 		return errors.New("the policy intercepts, but the sandbox was made without a certificate authority")
+	}
+	for _, r := range p.Rules {
+		for _, secret := range r.Inject {
+			if _, known := n.options.Secrets[secret.Variable]; !known {
+				return fmt.Errorf("the policy injects $%s, which the sandbox was made without", secret.Variable)
+			}
+		}
 	}
 	kind := egress.EventPolicy
 	if number == 1 {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// client is what a measuring program does: "down ADDR SECONDS", "up ADDR
+// measuringClient is what a measuring program does: "down ADDR SECONDS", "up ADDR
 // SECONDS", "echo ADDR COUNT", "open ADDR COUNT". It prints one number a line:
 // bytes a second, or microseconds of the median and the 99th of a hundred.
-func client(order string) error {
+func measuringClient(order string) error {
 	var what, addr string
 	var n int
 	if _, err := fmt.Sscan(order, &what, &addr, &n); err != nil {
@@ -109,7 +109,7 @@ func runOrder() (int, bool) {
 	if order == "" {
 		return 0, false
 	}
-	if err := client(strings.TrimSpace(order)); err != nil {
+	if err := measuringClient(strings.TrimSpace(order)); err != nil {
 		fmt.Println(err)
 		return 1, true
 	}

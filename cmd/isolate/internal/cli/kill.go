@@ -13,7 +13,7 @@ import (
 // killCommand ends runs, or what runs in kept sandboxes.
 func (a *app) killCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "kill [flags] id ...", Short: killShort, Long: killLong}, remoteFlags(), takesSome,
-		func(ctx context.Context, c *client.Client, _ switches, args []string) error {
+		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
 			return each(args, func(id string) error {
 				if isSandbox(id) {
 					return c.KillSandbox(ctx, id)
@@ -26,7 +26,7 @@ func (a *app) killCommand() *cobra.Command {
 // rmCommand removes kept sandboxes, and forgets runs that have ended.
 func (a *app) rmCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "rm [flags] id ...", Short: rmShort, Long: rmLong}, remoteFlags(), takesSome,
-		func(ctx context.Context, c *client.Client, _ switches, args []string) error {
+		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
 			return each(args, func(id string) error {
 				if isSandbox(id) {
 					return c.DeleteSandbox(ctx, id)

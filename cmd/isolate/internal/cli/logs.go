@@ -14,10 +14,10 @@ import (
 func (a *app) logsCommand() *cobra.Command {
 	specs := remoteFlags(flagSpec{name: "follow", kind: kindSwitch, alone: "true"})
 	return a.remote(&cobra.Command{Use: "logs [flags] id", Short: logsShort, Long: logsLong}, specs, takesOne,
-		func(ctx context.Context, c *client.Client, f switches, args []string) error {
+		func(ctx context.Context, c *client.Client, f asked, args []string) error {
 			stdout, stderr := newStream(a.stdout, nil), newStream(a.stderr, nil)
 			show := c.Logs
-			if f["follow"] {
+			if f.on["follow"] {
 				show = c.FollowLogs
 			}
 			var said []plan.Problem

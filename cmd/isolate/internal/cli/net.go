@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
@@ -101,10 +105,10 @@ func (a *app) netCommand() *cobra.Command {
 		a.netExplain(f, args)
 		return nil
 	}
-	net.AddCommand(explain)
+	net.AddCommand(explain, a.netGrantCommand())
 	net.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			a.code = a.refuse(plan.Problem{What: fmt.Sprintf("cannot run isolate net %q: there is no such command", args[0]), Remedy: "isolate net explain HOST:PORT"})
+			a.code = a.refuse(plan.Problem{What: fmt.Sprintf("cannot run isolate net %q: there is no such command", args[0]), Remedy: "isolate net explain HOST:PORT, or isolate net grant SANDBOX HOST"})
 			return nil
 		}
 		return cmd.Help()
@@ -147,10 +151,37 @@ func (a *app) netExplain(f flags, targets []string) {
 	}
 }
 
+// grantTime is how long a grant holds that does not say.
+const grantTime = "10m"
+
+// grantFlags say how long a grant holds, and why it is given.
+func grantFlags() []flagSpec {
+	return []flagSpec{{name: "for", kind: kindDuration}, {name: "reason", kind: "TEXT"}}
+}
+
+// netGrantCommand opens the network of a kept sandbox for a time.
+func (a *app) netGrantCommand() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "grant [flags] sandbox host[:port] ...", Short: netGrantShort, Long: netGrantLong, Annotations: map[string]string{flagsAnywhere: ""}}, remoteFlags(grantFlags()...), takesSome,
+		func(ctx context.Context, c *client.Client, f asked, args []string) error {
+			q := client.NetGrant{Allow: args[1:], For: cmp.Or(f.text["for"], grantTime), Reason: f.text["reason"]}
+			if len(q.Allow) == 0 {
+				return &plan.Refusal{Problems: []plan.Problem{{What: "cannot grant nothing: no host", Remedy: "isolate net grant " + args[0] + " pypi.org --for 10m --reason 'fetch packages'"}}}
+			}
+			g, err := c.GrantNet(ctx, args[0], q)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "%s may reach %s until %s\n", args[0], strings.Join(g.Rules, ", "), g.Until.Local().Format(time.DateTime))
+			return nil
+		})
+}
+
 // The words of isolate net.
 const (
-	netShort        = "say what a network policy allows"
+	netShort        = "say what a network policy allows, and allow more"
 	netLong         = "Programs have no network unless they are given one: --net allow:HOST[:PORT],… names what they may reach, --net full lets them reach everything public. docs/network.md says how."
 	netExplainShort = "say what becomes of a connection, and why"
 	netExplainLong  = "Runs the decision that is taken for every connection, without one. Names are not looked up. The exit code is 0 if all of it is allowed and 1 if something is denied."
+	netGrantShort   = "let a kept sandbox of the server reach more, for a time"
+	netGrantLong    = "The sandbox must have been made with a network: mode restricted without a rule reaches nothing until it is granted something. The grant is recorded with its reason before it holds; when its time is over, what is open through it is cut."
 )

@@ -28,12 +28,12 @@ func (a *app) poolCommand() *cobra.Command {
 func (a *app) poolStatusCommand() *cobra.Command {
 	specs := remoteFlags(flagSpec{name: "json", kind: kindSwitch, alone: "true"})
 	return a.remote(&cobra.Command{Use: "status [flags]", Short: poolStatusShort, Long: poolStatusLong}, specs, takesNone,
-		func(ctx context.Context, c *client.Client, f switches, _ []string) error {
+		func(ctx context.Context, c *client.Client, f asked, _ []string) error {
 			st, err := c.Stats(ctx)
 			if err != nil {
 				return err
 			}
-			if f["json"] {
+			if f.on["json"] {
 				return a.asJSON(st)
 			}
 			return a.table(poolRows(st, time.Now()))

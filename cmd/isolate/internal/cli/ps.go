@@ -14,7 +14,7 @@ import (
 func (a *app) psCommand() *cobra.Command {
 	specs := remoteFlags(flagSpec{name: "all", kind: kindSwitch, alone: "true"}, flagSpec{name: "json", kind: kindSwitch, alone: "true"})
 	return a.remote(&cobra.Command{Use: "ps [flags]", Short: psShort, Long: psLong}, specs, takesNone,
-		func(ctx context.Context, c *client.Client, f switches, _ []string) error {
+		func(ctx context.Context, c *client.Client, f asked, _ []string) error {
 			list, err := c.Runs(ctx)
 			if err != nil {
 				return err
@@ -23,10 +23,10 @@ func (a *app) psCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !f["all"] {
+			if !f.on["all"] {
 				list = slices.DeleteFunc(list, func(r client.Run) bool { return r.State != client.StateRunning })
 			}
-			if f["json"] {
+			if f.on["json"] {
 				return a.asJSON(map[string]any{"runs": list, "sandboxes": kept})
 			}
 			rows := runRows(list, time.Now())

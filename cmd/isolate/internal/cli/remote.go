@@ -39,17 +39,19 @@ func (a *app) askedServer(f flags) (*client.Client, []plan.Problem) {
 
 // remote makes a command that asks the server. args says how many arguments it
 // takes, and do gets them.
-func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(context.Context, *client.Client, switches, []string) error) *cobra.Command {
+func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(context.Context, *client.Client, asked, []string) error) *cobra.Command {
 	f := addFlags(c, specs)
 	c.DisableFlagsInUseLine = true
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(cmd *cobra.Command, given []string) error {
 		server, problems := a.askedServer(f)
 		problems = append(a.mistakes, problems...)
-		on := map[string]bool{}
+		q := asked{on: map[string]bool{}, text: map[string]string{}}
 		for _, s := range specs {
 			if s.kind == kindSwitch {
-				on[s.name] = f.on(s.name, &problems)
+				q.on[s.name] = f.on(s.name, &problems)
+			} else if s.name != "socket" { // askedServer has read it
+				q.text[s.name], _ = f.one(s.name, &problems)
 			}
 		}
 		switch {
@@ -67,7 +69,7 @@ func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(con
 		defer server.Close()
 		i := watchSignals(cmd.Context(), a.source())
 		defer i.stop()
-		switch err := do(i.ctx, server, on, given); {
+		switch err := do(i.ctx, server, q, given); {
 		case i.signal() != 0:
 			a.code = exitSignal + int(i.signal())
 		case err != nil:
@@ -78,8 +80,12 @@ func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(con
 	return c
 }
 
-// switches are the flags without a value, by name.
-type switches map[string]bool
+// asked are the values of a command's flags, by name: the switches that are on,
+// and the texts of the others.
+type asked struct {
+	on   map[string]bool
+	text map[string]string
+}
 
 // arity is how many arguments a command takes.
 type arity int

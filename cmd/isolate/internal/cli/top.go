@@ -17,7 +17,7 @@ const topEvery = time.Second
 // topCommand shows what runs, again and again where there is a terminal.
 func (a *app) topCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "top [flags]", Short: topShort, Long: topLong}, remoteFlags(), takesNone,
-		func(ctx context.Context, c *client.Client, _ switches, _ []string) error {
+		func(ctx context.Context, c *client.Client, _ asked, _ []string) error {
 			_, again := asTerminal(a.stdout)
 			for {
 				if err := a.top(ctx, c, again); err != nil || !again {
