@@ -143,18 +143,35 @@ func (r *record) append(events ...audit.Event) error {
 		return err
 	}
 	err := r.run.Append(events...)
-	if err == nil {
-		return nil
+	r.fail(err)
+	return err
+}
+
+// later records events behind what they tell, in their order and within
+// milliseconds. When that fails, what runs is ended.
+func (r *record) later(events ...audit.Event) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	err := r.run.AppendLater(r.fail, events...)
+	r.fail(err)
+	return err
+}
+
+// fail ends what runs if something could not be recorded.
+func (r *record) fail(err error) {
+	if err == nil || errors.Is(err, audit.ErrClosed) {
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed == nil && !errors.Is(err, audit.ErrClosed) {
-		r.failed = err
-		if r.kill != nil {
-			r.kill()
-		}
+	if r.failed != nil {
+		return
 	}
-	return err
+	r.failed = err
+	if r.kill != nil {
+		r.kill()
+	}
 }
 
 // failure is why something could not be recorded; nil if all was.
@@ -404,6 +421,8 @@ func (j callJournal) Accepted(rec bridge.Record) error {
 	return j.next.Accepted(rec)
 }
 
+// Finished does not wait for the disk: what the tool did is done, and that it was
+// called is durable. See docs/adr/0011.
 func (j callJournal) Finished(rec bridge.Record) error {
 	if err := j.record.ready(); err != nil {
 		return err
@@ -428,7 +447,7 @@ func (j callJournal) Finished(rec bridge.Record) error {
 			Wall: wall, Waited: rec.Waited.Microseconds(), Response: rec.ResponseBytes,
 		}}
 	}
-	if err := j.record.append(events...); err != nil || j.next == nil {
+	if err := j.record.later(events...); err != nil || j.next == nil {
 		return err
 	}
 	return j.next.Finished(rec)

@@ -205,7 +205,8 @@ func TestAuditOfCalls(t *testing.T) {
 	a.verify(t, audit.StateEnded)
 }
 
-// When a call cannot be recorded it is refused, and what runs is ended.
+// When something cannot be recorded no further tool runs, and what runs is
+// ended. The answer of the call before may be out (docs/adr/0011).
 func TestCallThatCannotBeRecorded(t *testing.T) {
 	a := openAudited(t)
 	var tools isolate.Tools
@@ -221,7 +222,7 @@ func TestCallThatCannotBeRecorded(t *testing.T) {
 	var out strings.Builder
 	_, err = a.Run(t.Context(), isolate.Policy{}, isolate.Cmd{Tools: &tools, Stdout: &out, Args: []string{"python3", "-c",
 		"import time\nfrom isolate_tools import lose\nfor i in range(3):\n  try: print(lose(), flush=True)\n  except Exception: pass\ntime.sleep(50)"}})
-	if err == nil || !strings.Contains(err.Error(), "deleted") || strings.Contains(out.String(), "done") || ran != 1 {
+	if err == nil || !strings.Contains(err.Error(), "deleted") || strings.Count(out.String(), "done") > 1 || ran != 1 {
 		t.Errorf("the tool ran %d times, the program saw %q, the error is %v", ran, &out, err)
 	}
 	if took := time.Since(began); took > 30*time.Second {

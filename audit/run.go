@@ -153,6 +153,16 @@ func (r *Run) Append(events ...Event) error {
 	return r.group.do(r.entries(events))
 }
 
+// AppendLater puts the events in their place and returns without waiting: they
+// are durable when events that are appended later are, and within 20 ms. Of
+// what they say nothing may have to be known when the process dies. If they
+// cannot be written, failed is called, maybe from another goroutine, and later
+// calls fail; after an error of an earlier write this one fails at once, and
+// failed is not called.
+func (r *Run) AppendLater(failed func(error), events ...Event) error {
+	return r.group.later(r.entries(events), failed)
+}
+
 func (r *Run) entries(events []Event) []entry {
 	list := make([]entry, len(events))
 	for i, e := range events {
