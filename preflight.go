@@ -13,6 +13,7 @@ import (
 func Doctor(ctx context.Context) host.Report {
 	o := machine(DefaultDir())
 	o.Syscalls = plan.Syscalls()
+	o.NetHelper = netHelper("")
 	return host.Probe(ctx, o)
 }
 

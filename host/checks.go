@@ -83,6 +83,9 @@ var (
 	limitFiles       = entry{"limits.files", "open files for many runs", "reads `/proc/self/limits`", BlockNever, ""}
 	limitProcesses   = entry{"limits.processes", "processes for many runs", "reads `/proc/self/limits`", BlockNever, ""}
 
+	netDevice = entry{"net.device", "sandboxes can be given a network", "looks whether `/dev/net/tun` may be opened; does not open it, which would load the module", BlockNever, ""}
+	netHelper = entry{"net.helper", "the program that holds a sandbox's network", "looks for `isolate-netd` beside isolate and in libexec", BlockNever, ""}
+
 	hostClock   = entry{"host.clock", "a clock that is cheap to read", "reads the current clock source in `/sys`", BlockNever, ""}
 	hostHidepid = entry{"host.hidepid", "other users cannot see the processes of isolate", "reads `/proc/self/mountinfo` for hidepid", BlockNever, ""}
 	hostTimeNS  = entry{"host.time-namespace", "time namespaces", "looks for `/proc/self/ns/time`", BlockNever, ""}
@@ -189,6 +192,10 @@ func sections() []section {
 			{&inotifyQueue, slow, checkInotifyLimit(&inotifyQueue, "fs.inotify.max_queued_events", 16384), nil},
 			{&limitFiles, slow, checkRlimit(&limitFiles, "Max open files", 4096), nil},
 			{&limitProcesses, slow, checkRlimit(&limitProcesses, "Max processes", 512), nil},
+		}},
+		{"networks of sandboxes", []lookup{
+			{&netDevice, slow, checkNetDevice, nil},
+			{&netHelper, slow, checkNetHelper, nil},
 		}},
 		{"host", []lookup{
 			{&hostClock, slow, checkClock, nil},

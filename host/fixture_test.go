@@ -128,6 +128,7 @@ type optionsFile struct {
 	Libseccomp *Libseccomp       `json:"libseccomp"`
 	AuditLog   string            `json:"audit_log"`
 	AuditKey   string            `json:"audit_key"`
+	NetHelper  string            `json:"net_helper"`
 	Anchor     string            `json:"anchor"` // "ok", an error, or empty for none
 }
 
@@ -169,7 +170,7 @@ func loadState(t *testing.T, name string, over ...*txtar.Archive) (Options, *tol
 	k.uid = of.UID
 	o := Options{
 		Root: k.root, UID: of.UID, GID: of.GID, Getenv: func(n string) string { return of.Env[n] },
-		Rootfs: of.Rootfs, RuntimeDir: of.RuntimeDir, Syscalls: of.Syscalls, Libseccomp: of.Libseccomp, Kernel: k,
+		Rootfs: of.Rootfs, RuntimeDir: of.RuntimeDir, Syscalls: of.Syscalls, Libseccomp: of.Libseccomp, NetHelper: of.NetHelper, Kernel: k,
 	}
 	if of.AuditLog != "" {
 		o.Audit = &Audit{Log: of.AuditLog, Key: of.AuditKey}

@@ -47,6 +47,9 @@ type Options struct {
 	Cgroups *Cgroups
 	// Manager says whether isolate asks the user's systemd for a group itself.
 	Manager Manager
+	// NetHelper is the program that holds the network of a sandbox. Empty
+	// means that there is none.
+	NetHelper string
 	// Audit is where the audit log is kept. Nil means no audit is set up,
 	// and nothing of it is checked.
 	Audit *Audit

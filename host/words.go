@@ -378,6 +378,22 @@ var (
 		"run fewer sandboxes at once, or raise the limit (limits.conf, or LimitNOFILE= and LimitNPROC= of a service)"}
 )
 
+// Networks of sandboxes.
+var (
+	netDeviceAbsent = fault{[]*entry{&netDevice},
+		"cannot give a sandbox a network: this machine has no TUN device",
+		"policies with mode restricted or full are refused; without a network everything runs",
+		"as administrator: modprobe tun, and a file in /etc/modules-load.d/ to keep it; give a container the device: --device /dev/net/tun"}
+	netDeviceClosed = fault{[]*entry{&netDevice},
+		"cannot give a sandbox a network: {user} may not open /dev/net/tun",
+		"policies with mode restricted or full are refused; without a network everything runs",
+		"as administrator: chmod 0666 /dev/net/tun, which is what most distributions have: a device in it needs rights in a network namespace"}
+	netHelperAbsent = fault{[]*entry{&netHelper},
+		"cannot give a sandbox a network: there is no isolate-netd",
+		"policies with mode restricted or full are refused; without a network everything runs",
+		"install isolate-netd beside isolate (make install does), or name it in Options.NetHelper"}
+)
+
 // Host.
 var (
 	clockSlow = fault{[]*entry{&hostClock},

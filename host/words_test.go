@@ -119,6 +119,10 @@ var worded = []struct {
 	{&rlimitLow, &limitFiles, Warn, "ready", "-- proc/self/limits --\nMax processes             31000                31000                processes\nMax open files            1024                 1024               files\n"},
 	{&rlimitLow, &limitProcesses, Warn, "ready", "-- proc/self/limits --\nMax processes             unlimited                100                processes\n"},
 
+	{&netDeviceAbsent, &netDevice, Info, "ready", "-- delete --\n/dev/net/tun\n"},
+	{&netDeviceClosed, &netDevice, Info, "ready", "-- kernel.json --\n{\"modes\": {\"/dev/net/tun\": \"0600\"}}\n"},
+	{&netHelperAbsent, &netHelper, Info, "root", ""},
+
 	{&clockSlow, &hostClock, Info, "ready", "-- sys/devices/system/clocksource/clocksource0/current_clocksource --\nhpet\n"},
 	{&hidepidOff, &hostHidepid, Info, "hybrid", ""},
 	{&hostView, &hostRootfs, Info, "root", ""},
@@ -210,7 +214,7 @@ func TestEntries(t *testing.T) {
 	o, _ := loadState(t, "ready", txtar.Parse([]byte(auditAt("ok", "")+
 		"-- var/log/isolate/.keep --\n-- home/ada/key --\nk\n-- kernel.json --\n"+
 		`{"owned": ["/run/user/1000", "/home/ada", "/var/log/isolate", "`+leaf+`"], "modes": {"/home/ada/key": "0600"}}`+"\n")))
-	o.Rootfs, o.Libseccomp = "/srv/tree", &Libseccomp{Built: "2.5.5", Loaded: "2.5.5", API: 7}
+	o.Rootfs, o.NetHelper, o.Libseccomp = "/srv/tree", "/usr/local/bin/isolate-netd", &Libseccomp{Built: "2.5.5", Loaded: "2.5.5", API: 7}
 	o.Getenv = func(n string) string {
 		return map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000", "PATH": "/usr/bin"}[n]
 	}
