@@ -97,6 +97,11 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 			return b.failed(), err
 		}
 	}
+	if c.ToolHost != nil {
+		if err := b.serveBy(ctx, c.ToolHost); err != nil {
+			return b.failed(), err
+		}
+	}
 	if err := b.openNetwork(ctx); err != nil {
 		return b.failed(), err
 	}
@@ -207,7 +212,7 @@ func (r *Runtime) Sandbox(ctx context.Context, p Policy) (*Sandbox, error) {
 // may call tools; several may at once. The limits of t count for the sandbox as
 // a whole. Nil means no tools.
 func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sandbox, error) {
-	p, err := withTools(p, t)
+	p, err := withTools(p, Cmd{Tools: t})
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +254,7 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 	if err := checkCmd(c, s.box.plan); err != nil {
 		return s.box.failed(), err
 	}
-	if c.Tools != nil {
+	if c.Tools != nil || c.ToolHost != nil {
 		return s.box.failed(), errors.New("cannot run: Tools are for Runtime.Run; a kept sandbox is made with them by SandboxWithTools")
 	}
 	if len(c.In) > 0 || c.Out != "" {

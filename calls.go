@@ -21,55 +21,119 @@ import (
 	"github.com/isolate-run/isolate/workspace"
 )
 
-// calls is the bridge of one sandbox: what serves the tools of its programs.
-type calls struct {
-	broker *bridge.Broker
-	files  *bridge.FileServer
-	clock  *clock
-
-	stop    context.CancelFunc // ends the socket
-	sockets sync.WaitGroup
-	socket  bool // there is one
+// ToolHost serves the tools of a run where they are: in another process.
+type ToolHost interface {
+	// Serve begins to serve; no program runs yet. It says whether there is a
+	// socket as well as files, see Tools.Socket.
+	Serve(context.Context, Bridge) (Transports, error)
+	// End ends the service and says what became of the calls. Nothing uses the
+	// Bridge after it. It is called once, if Serve was.
+	End() (Calls, error)
 }
 
-// serve gives the sandbox tools. Nothing has run in it yet.
-func (b *box) serve(t *Tools) (err error) {
+// Transports are the ways in which a program can call tools.
+type Transports int
+
+// The transports. OnlyFiles is how it is as a rule.
+const (
+	OnlyFiles Transports = iota
+	FilesAndSocket
+)
+
+// ToolService serves a set of tools to the programs of one sandbox.
+type ToolService struct {
+	broker *bridge.Broker
+	files  *bridge.FileServer
+
+	stop       context.CancelFunc // ends the socket
+	sockets    sync.WaitGroup
+	transports Transports
+}
+
+// Serve gives a sandbox the tools. Nothing has run in it yet, and the watcher
+// is open until after Close. What the bridge has of Hold and Journal takes the
+// place of Options'.
+func (t *Tools) Serve(w *bridge.Watcher, b Bridge) (*ToolService, error) {
 	set, files, err := t.build()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if err := writeModules(b.Root, b.Owner, files); err != nil {
+		return nil, fmt.Errorf("cannot write the tools' modules: %w", err)
+	}
+	h, err := bridgeHandles(b.Root)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the tool bridge: %w", err)
+	}
+	h.Workspace, h.Owner = b.Workspace, b.Owner
+	o := t.Options
+	o.Hold = b.Hold
+	if b.Journal != nil {
+		o.Journal = b.Journal
+	}
+	s := &ToolService{broker: bridge.NewBroker(set, o)}
+	if s.files, err = bridge.ServeFiles(w, h, s.broker); err != nil {
+		s.broker.Close()
+		return nil, fmt.Errorf("cannot serve tools: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if t.Socket != nil {
+		if err := s.listen(ctx, t.Socket, b.Root, bridge.NewFiles(b.Workspace, b.Owner), b.Owner); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Transports are those that there are.
+func (s *ToolService) Transports() Transports { return s.transports }
+
+// Calls is what is remembered of all calls so far.
+func (s *ToolService) Calls() Calls { return s.broker.Summary() }
+
+// End ends the calls: what runs is cancelled, and no more are admitted.
+func (s *ToolService) End() { s.broker.Close() }
+
+// Close ends the service and proves that nothing of it is left. It is
+// idempotent.
+func (s *ToolService) Close() error {
+	s.End()
+	s.stop()
+	err := s.files.Close()
+	s.sockets.Wait()
+	return err
+}
+
+// serve gives the sandbox tools of ours. Nothing has run in it yet.
+func (b *box) serve(t *Tools) error {
 	w, err := b.runtime.bridgeWatcher()
 	if err != nil {
 		return err
 	}
-	root := b.sandbox.Bridge
-	owner := b.owner()
-	if err := writeModules(root, owner, files); err != nil {
-		return fmt.Errorf("cannot write the tools' modules: %w", err)
-	}
-	h, err := bridgeHandles(root)
+	at := b.bridge()
+	at.Journal = b.record.journal(t.Options.Journal)
+	s, err := t.Serve(w, at)
 	if err != nil {
-		return fmt.Errorf("cannot open the tool bridge: %w", err)
+		return err
 	}
-	h.Workspace, h.Owner = b.sandbox.Workspace, owner
-	c := &calls{clock: &b.clock}
-	o := t.Options
-	o.Hold = b.clock.hold
-	o.Journal = b.record.journal(o.Journal)
-	c.broker = bridge.NewBroker(set, o)
-	if c.files, err = bridge.ServeFiles(w, h, c.broker); err != nil {
-		c.broker.Close()
-		return fmt.Errorf("cannot serve tools: %w", err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	if t.Socket != nil {
-		if err := c.listen(ctx, t.Socket, root, bridge.NewFiles(b.sandbox.Workspace, owner), owner); err != nil {
-			return errors.Join(err, c.close())
-		}
-	}
-	b.calls = c
+	b.calls = &calls{service: s, transports: s.Transports()}
 	return nil
+}
+
+// serveBy lets another serve its tools to the sandbox.
+func (b *box) serveBy(ctx context.Context, h ToolHost) error {
+	at := b.bridge()
+	at.Journal = b.record.journal(nil)
+	c := &calls{host: h}
+	b.calls = c // from here on it has an end
+	var err error
+	c.transports, err = h.Serve(ctx, at)
+	return err
+}
+
+func (b *box) bridge() Bridge {
+	return Bridge{Root: b.sandbox.Bridge, Workspace: b.sandbox.Workspace, Owner: b.owner(), Hold: b.clock.hold}
 }
 
 // owner is whose the files in the sandbox are: the zero value is ourselves.
@@ -147,10 +211,8 @@ const (
 	socketPath     = bridge.Dir + "/" + bridge.SDKDir + "/" + socketName
 )
 
-func (c *calls) hasSocket() bool { return c != nil && c.socket }
-
 // listen binds our own socket into the sandbox and serves on it.
-func (c *calls) listen(ctx context.Context, serve SocketServer, root *os.File, files bridge.Files, owner workspace.Owner) error {
+func (s *ToolService) listen(ctx context.Context, serve SocketServer, root *os.File, files bridge.Files, owner workspace.Owner) error {
 	sdk, err := dirfd.OpenBeneath(root, container.BridgeParts.SDK, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("cannot make the tools' socket: %w", err)
@@ -166,20 +228,41 @@ func (c *calls) listen(ctx context.Context, serve SocketServer, root *os.File, f
 		return fmt.Errorf("cannot make the tools' socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // it ends with its file system
-	c.socket = true
-	c.sockets.Go(func() {
+	s.transports = FilesAndSocket
+	s.sockets.Go(func() {
 		defer l.Close()
-		_ = serve(ctx, l, c.broker, files) // of its ends only ours is of interest
+		_ = serve(ctx, l, s.broker, files) // of its ends only ours is of interest
 	})
 	return nil
 }
 
-// summary is what is remembered of all calls; nil if there are no tools.
+// calls are those of the programs of one sandbox: of tools of ours, or of a host.
+type calls struct {
+	service    *ToolService // nil if host is set
+	host       ToolHost
+	transports Transports
+
+	ending sync.Once // of host
+	mu     sync.Mutex
+	said   Calls // by host at its end
+	err    error
+}
+
+func (c *calls) hasSocket() bool { return c != nil && c.transports == FilesAndSocket }
+
+// summary is what is remembered of all calls; nil if there are no tools. Of a
+// host's it is empty until their end.
 func (c *calls) summary() *Calls {
 	if c == nil {
 		return nil
 	}
-	s := c.broker.Summary()
+	if c.service != nil {
+		s := c.service.Calls()
+		return &s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.said
 	return &s
 }
 
@@ -202,21 +285,38 @@ func (c *calls) since(before *Calls) *Calls {
 
 // end ends the calls: what runs is cancelled, and nothing is served any more.
 func (c *calls) end() {
-	if c != nil {
-		c.broker.Close()
+	switch {
+	case c == nil:
+	case c.service != nil:
+		c.service.End()
+	default:
+		c.ending.Do(func() {
+			said, err := c.host.End()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.said, c.err = said, err
+		})
 	}
+}
+
+// failure says why it is not known what became of the calls; nil if it is, or if
+// nobody is left who would want to know.
+func (c *calls) failure(ctx context.Context) error {
+	if c == nil || errors.Is(context.Cause(ctx), ErrAbandoned) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
 // close ends the service and proves that nothing of it is left. Idempotent.
 func (c *calls) close() error {
-	if c == nil {
+	c.end()
+	if c == nil || c.service == nil {
 		return nil
 	}
-	c.broker.Close()
-	c.stop()
-	err := c.files.Close()
-	c.sockets.Wait()
-	return err
+	return c.service.Close()
 }
 
 // clock measures how long a person has been asked, during which the wall-clock

@@ -58,6 +58,9 @@ type Cmd struct {
 	// Tools are what the program may ask the host to do (Run only; for a kept
 	// Sandbox see SandboxWithTools). Nil means nothing.
 	Tools *Tools
+	// ToolHost serves tools in place of Tools (Run only). Nil means that nobody
+	// does.
+	ToolHost ToolHost
 
 	// Audit is the log that records this run, for a Runtime that has none (Run
 	// only). Nil means Options.Audit.

@@ -39,6 +39,7 @@ var lattice = map[string][]string{
 	"container/cgroup":    {},
 	"container/keeper":    {},
 	"bridge":              {"internal/dirfd", "internal/nearest", "internal/plaintext"},
+	"bridge/loan":         {"bridge", "internal/dirfd"},
 	"bridge/stub":         {"bridge"},
 	"internal/plaintext":  {},
 	"internal/procgroup":  {},
@@ -54,7 +55,7 @@ var lattice = map[string][]string{
 
 	"cmd/isolate":                   {".", "cmd/isolate/internal/ahead", "cmd/isolate/internal/cli"},
 	"cmd/isolate/internal/ahead":    {},
-	"cmd/isolate/internal/cli":      {".", "audit", "egress", "client", "internal/plaintext", "server", "bridge", "bridge/approve", "bridge/command", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/prove", "cmd/isolate/internal/safeterm"},
+	"cmd/isolate/internal/cli":      {".", "audit", "egress", "client", "internal/plaintext", "server", "bridge", "bridge/approve", "bridge/command", "bridge/loan", "bridge/mcp", "bridge/stub", "bridge/toolfile", "host", "plan", "policy", "workspace", "cmd/isolate/internal/program", "cmd/isolate/internal/prove", "cmd/isolate/internal/safeterm"},
 	"cmd/isolate/internal/program":  {},
 	"cmd/isolate/internal/prove":    {".", "audit", "policy"},
 	"cmd/isolate/internal/safeterm": {},

@@ -213,7 +213,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if with == alone {
 		b.calls.end()
 	}
-	if err = errors.Join(err, b.record.failure()); err != nil {
+	if err = errors.Join(err, b.record.failure(), b.calls.failure(ctx)); err != nil {
 		return Result{}, err
 	}
 	if cause == "" && b.kills.Load() != kills && proc.Exit().Killed() {

@@ -152,7 +152,7 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 
 // Run runs one program in a sandbox of its own.
 func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
-	p, err := withTools(p, c.Tools)
+	p, err := withTools(p, c)
 	if err != nil {
 		return Result{Reason: ReasonSandboxError}, err
 	}
@@ -209,14 +209,19 @@ func unfinished(ctx context.Context, err error) Reason {
 	return ReasonSandboxError
 }
 
-// withTools is the policy with the bridge that tools need. It checks the tools,
-// so that nothing is started for a set that cannot be served.
-func withTools(p Policy, t *Tools) (Policy, error) {
-	if t == nil {
-		return p, nil
+// withTools is the policy with the bridge that the tools of a command need. It
+// checks them, so that nothing is started for a set that cannot be served.
+func withTools(p Policy, c Cmd) (Policy, error) {
+	switch {
+	case c.Tools != nil && c.ToolHost != nil:
+		return p, errors.New("cannot run: Tools and ToolHost are both given")
+	case c.ToolHost != nil:
+		p.Bridge = policy.FileBridge
+	case c.Tools != nil:
+		p.Bridge = policy.FileBridge
+		return p, c.Tools.Check()
 	}
-	p.Bridge = policy.FileBridge
-	return p, t.Check()
+	return p, nil
 }
 
 // bridgeWatcher makes the watcher that all tool bridges share, at first use.

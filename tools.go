@@ -19,6 +19,8 @@ type (
 	ToolReply = bridge.Reply
 	// ToolError is a failure as the program sees it.
 	ToolError = bridge.Error
+	// Bridge is the tool bridge of one sandbox, as whoever serves it needs it.
+	Bridge = bridge.Site
 	// Calls is what is remembered of the calls of a run.
 	Calls = bridge.Summary
 )

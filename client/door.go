@@ -18,6 +18,8 @@ package client
 // arguments, variables and descriptors there are (4 bytes each); then, each
 // ended by a NUL byte, the working directory, the arguments, the variables as
 // NAME=VALUE, and the numbers of the descriptors, in the order they are passed.
+// DoorTools in place of a number is a Unix stream socket on which the command
+// serves the tools of its program; package bridge/loan has that conversation.
 const (
 	// DoorMagic begins a frame; its first byte begins no HTTP request. The
 	// last one is the version of the protocol.
@@ -29,6 +31,8 @@ const (
 	// DoorExit and DoorCold are the answers.
 	DoorExit = 'x'
 	DoorCold = 'c'
+	// DoorTools names the descriptor for tools.
+	DoorTools = "tools"
 	// ExitRefused is the exit code when isolate could not do its job.
 	ExitRefused = 125
 )

@@ -34,6 +34,9 @@ type Call struct {
 	// Files are its descriptors by number, as they are outside. They may be
 	// anything; none of them holds a reader or writer up after the call.
 	Files map[int]*Stdio
+	// Tools is a connection to who serves the tools of the command's program
+	// (package bridge/loan); nil if nobody does. It is closed after the call.
+	Tools *net.UnixConn
 	// Signals are those the process outside got. It is closed at the end.
 	Signals <-chan syscall.Signal
 
@@ -122,6 +125,9 @@ func (c *Call) release() {
 	for _, f := range c.Files {
 		f.Close()
 	}
+	if c.Tools != nil {
+		c.Tools.Close()
+	}
 }
 
 // refer tells the process outside to do its work itself.
@@ -196,20 +202,51 @@ func decodeCall(body []byte, files []*os.File) (*Call, error) {
 		}
 		c.Env[name] = value
 	}
-	numbers := make([]int, fds)
-	seen := map[int]bool{}
-	for i, text := range parts[1+args+env:] {
-		fd, err := strconv.ParseUint(text, 10, 31)
-		if err != nil || seen[int(fd)] {
-			return nil, fmt.Errorf("cannot read call: %q is no descriptor", text)
-		}
-		seen[int(fd)], numbers[i] = true, int(fd)
-	}
-	if !seen[0] || !seen[1] || !seen[2] {
-		return nil, errors.New("cannot read call: a stream is missing")
-	}
-	for i, fd := range numbers {
-		c.Files[fd] = newStdio(files[i])
+	if err := c.take(parts[1+args+env:], files); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// toolsFile stands for client.DoorTools among the numbers of descriptors.
+const toolsFile = -1
+
+// take gives the files their meaning. They are the call's if it succeeds.
+func (c *Call) take(names []string, files []*os.File) error {
+	byNumber := map[int]*os.File{}
+	for i, name := range names {
+		fd := toolsFile
+		if name != client.DoorTools {
+			n, err := strconv.ParseUint(name, 10, 31)
+			if err != nil {
+				return fmt.Errorf("cannot read call: %q is no descriptor", name)
+			}
+			fd = int(n)
+		}
+		if byNumber[fd] != nil {
+			return fmt.Errorf("cannot read call: descriptor %q is there twice", name)
+		}
+		byNumber[fd] = files[i]
+	}
+	if byNumber[0] == nil || byNumber[1] == nil || byNumber[2] == nil {
+		return errors.New("cannot read call: a stream is missing")
+	}
+	if f := byNumber[toolsFile]; f != nil {
+		conn, err := net.FileConn(f)
+		if err != nil {
+			return fmt.Errorf("cannot read call: what is for tools is no socket: %w", err)
+		}
+		unixConn, is := conn.(*net.UnixConn)
+		if !is {
+			conn.Close()
+			return errors.New("cannot read call: what is for tools is no Unix socket")
+		}
+		c.Tools = unixConn
+		f.Close()
+		delete(byNumber, toolsFile)
+	}
+	for fd, f := range byNumber {
+		c.Files[fd] = newStdio(f)
+	}
+	return nil
 }

@@ -3,10 +3,14 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
+	"net"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/client"
 )
@@ -58,6 +62,43 @@ func TestDecodeCall(t *testing.T) {
 	if c.Dir != "/a b" || !reflect.DeepEqual(c.Args, []string{"isolate", "exec", "", "x\ny"}) ||
 		!reflect.DeepEqual(c.Env, map[string]string{"A": "1=2", "B": ""}) || len(c.Files) != 4 || c.Files[9] == nil {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestDecodeCallTools: what is named "tools" is a Unix socket, or the call is
+// refused.
+func TestDecodeCallTools(t *testing.T) {
+	decode := func(f *os.File) (*Call, error) {
+		body := frameBody("/", []string{"isolate"}, nil, []string{"0", "1", "2", client.DoorTools})
+		return decodeCall(body, append(nulls(t, 3), f))
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := os.NewFile(uintptr(fds[1]), "other")
+	defer other.Close()
+	c, err := decode(os.NewFile(uintptr(fds[0]), "tools"))
+	if err != nil || c.Tools == nil || len(c.Files) != 3 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	c.release()
+	if n, err := other.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("after the call the other end reads %d bytes, %v", n, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	tcp, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*os.File{"a file": nulls(t, 1)[0], "another kind of socket": tcp} {
+		if c, err := decode(f); err == nil {
+			t.Errorf("%s: %+v", name, c)
+		}
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPassed is how many descriptors a peer may pass: three streams and one
-// more for the document of --meta.
-const maxPassed = 4
+// maxPassed is how many descriptors a peer may pass: three streams, one more
+// for the document of --meta and one for tools.
+const maxPassed = 5
 
 // greet finds out who is there and what they want: the first byte of the door
 // is 0, with which no HTTP request begins. The descriptors of the door's

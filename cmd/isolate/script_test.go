@@ -72,6 +72,7 @@ func TestNPMScripts(t *testing.T) {
 func TestServedScripts(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Python3)
 	runScripts(t, "testdata/sandbox", startServer)
+	runScripts(t, "testdata/tools", startServer)
 	runScripts(t, "testdata/served", startServer)
 }
 

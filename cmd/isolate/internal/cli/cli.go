@@ -11,6 +11,7 @@ package cli
 import (
 	"context"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,11 @@ type app struct {
 	dirErr error
 	// open is isolate.Open, or gives the runtime of a server.
 	open func(context.Context, isolate.Options) (runtime, error)
+	// lending is where to lend the bridge to whoever has the tools; nil if the
+	// command itself has them.
+	lending *net.UnixConn
+	// line is the whole command line.
+	line []string
 	// via says which of the two it is.
 	via via
 	// lacks are the problems that are the server's own; nil is none.
@@ -96,7 +102,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		getenv: os.LookupEnv, environ: os.Environ,
-		dir: dir, dirErr: err,
+		dir: dir, dirErr: err, line: args,
 		open: openRuntime,
 	}
 	return a.main(ctx, args[min(1, len(args)):])

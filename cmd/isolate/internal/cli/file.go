@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
@@ -53,8 +54,12 @@ func (a *app) runCommand() *cobra.Command {
 	f := addFlags(cmd, append(programFlags(), sandboxFlags()...))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &reader{app: a, flags: f, problems: a.mistakes}
+		tools := r.readTools()
+		if a.toolsElsewhere(cmd.Context(), r, &tools) {
+			return nil
+		}
 		r.readFile(args)
-		r.useTools()
+		r.useTools(tools)
 		if r.request.file.memory != nil {
 			defer r.request.file.memory.Close()
 		}
@@ -98,9 +103,9 @@ func (r *reader) readFile(args []string) {
 	r.readAll(slices.Concat(p.start.Command, []string{p.inside}, p.arguments))
 }
 
-// useTools reads which tools the program is given.
-func (r *reader) useTools() {
-	r.request.tools = r.readTools()
+// useTools gives the program tools.
+func (r *reader) useTools(tools toolset) {
+	r.request.tools = tools
 	if r.request.tools.given {
 		r.request.policy.Bridge = policy.FileBridge // for --explain; a run does so itself
 	}
@@ -278,9 +283,9 @@ func wantsTools(stderr []byte) bool {
 
 // repair is what a model should know of a run; empty if its program did not
 // fail.
-func repair(res isolate.Result, r request, tools []isolate.Tool, stderr []byte) string {
+func repair(res isolate.Result, r request, tools []stub.Signature, stderr []byte) string {
 	if res.Reason == isolate.ReasonCancelled || res.Reason == isolate.ReasonSandboxError || res.CommandExitCode() == 0 {
 		return ""
 	}
-	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Calls: callsMade(res.Calls), Tools: signatures(tools, r.file.start.Language), Stderr: stderr})
+	return program.RepairPrompt(program.Failure{How: howFailed(res, r), Calls: callsMade(res.Calls), Tools: inLanguage(tools, r.file.start.Language), Stderr: stderr})
 }

@@ -61,12 +61,22 @@ func (g *gate) shut() (open func()) {
 
 // guard is an Approver behind which the gate is shut, if it asks at a terminal.
 func (g *gate) guard(a bridge.Approver) bridge.Approver {
+	return whileQuiet(a, func() (func(), error) { return g.shut(), nil })
+}
+
+// whileQuiet is an Approver that asks only while a gate is shut, if it asks at a
+// terminal. It does not ask if the gate cannot be.
+func whileQuiet(a bridge.Approver, shut func() (open func(), err error)) bridge.Approver {
 	t, ok := a.(*approve.Terminal)
 	if !ok {
 		return a
 	}
 	return approve.Func(func(ctx context.Context, q bridge.Question) (bridge.Decision, error) {
-		defer g.shut()()
+		open, err := shut()
+		if err != nil {
+			return bridge.Decision{}, err
+		}
+		defer open()
 		return t.Approve(ctx, q)
 	})
 }

@@ -28,13 +28,18 @@ func remoteFlags(more ...flagSpec) []flagSpec {
 
 // askedServer is the server of the flags, or of this user.
 func (a *app) askedServer(f flags) (*client.Client, []plan.Problem) {
-	socket, _ := a.getenv(socketVariable)
+	socket := a.serverSocket()
 	r := &reader{app: a, flags: f}
 	read(r, "socket", &socket, r.dirOf)
-	if socket == "" {
-		socket = server.DefaultSocket(isolate.DefaultDir())
-	}
 	return client.New(socket), r.problems
+}
+
+// serverSocket is where the server of this user listens, if there is one.
+func (a *app) serverSocket() string {
+	if socket, _ := a.getenv(socketVariable); socket != "" {
+		return socket
+	}
+	return server.DefaultSocket(isolate.DefaultDir())
 }
 
 // remote makes a command that asks the server. args says how many arguments it

@@ -93,8 +93,8 @@ func read[T any](r *reader, flag string, to *T, parse func(string) (T, error)) {
 
 func (r *reader) readMeta() {
 	text, given := r.flags.one("meta", &r.problems)
-	if !given {
-		return
+	if !given || r.request.meta != (metaTarget{}) {
+		return // there is none, or it was read before the rest
 	}
 	var problems []plan.Problem
 	r.request.meta, problems = r.readMetaTarget(text)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/audit"
+	"github.com/isolate-run/isolate/bridge/loan"
+	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/plan"
@@ -184,20 +186,17 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 	}
-	var tools []isolate.Tool
+	signatures := func() []stub.Signature { return nil }
 	if r.tools.given {
-		o, problems := a.openTools(i.ctx, r.tools)
-		defer o.close()
+		asking := newGate()
+		stdout.gate, stderr.gate = asking, asking
+		var done func()
+		var problems []plan.Problem
+		signatures, done, problems = a.giveTools(i.ctx, &r, asking)
+		defer done()
 		if len(problems) > 0 {
 			return a.withoutResult(i, &plan.Refusal{Problems: problems, Cause: i.ctx.Err()})
 		}
-		asking := newGate()
-		stdout.gate, stderr.gate = asking, asking
-		if text := o.unasked(); text != "" {
-			fmt.Fprintln(a.stderr, "isolate: "+text)
-		}
-		o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
-		r.cmd.Tools, tools = o.tools, o.list
 	}
 	rt, err := a.open(i.ctx, runOptions(r))
 	if err != nil {
@@ -228,7 +227,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 		o.code = i.exitCode(o.code)
 	}
 	if stderr.tail != nil {
-		o.repair = repair(result, r, tools, stderr.tail.Bytes())
+		o.repair = repair(result, r, signatures(), stderr.tail.Bytes())
 		o.wantsTools = o.repair != "" && !r.tools.given && wantsTools(stderr.tail.Bytes())
 		o.openLine = stdout.last != 0 && stdout.last != '\n'
 	}
@@ -239,6 +238,32 @@ func (a *app) once(i *interrupts, r request) outcome {
 		}
 	}
 	return o
+}
+
+// giveTools gives the program of a request its tools: ours, or those of who
+// asked for the run. The caller calls done, whether there are problems or not.
+func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatures func() []stub.Signature, done func(), problems []plan.Problem) {
+	notice := func(text string) { fmt.Fprintln(a.stderr, "isolate: "+text) }
+	if a.lending != nil {
+		h := &toolHost{Lender: loan.Lender{Conn: a.lending, Quiet: asking.shut}, notice: notice}
+		r.cmd.ToolHost = h
+		return func() []stub.Signature { return h.about.Signatures }, func() {}, nil
+	}
+	o, problems := a.openTools(ctx, r.tools)
+	done = func() { _ = o.close() }
+	if len(problems) > 0 {
+		return nil, done, problems
+	}
+	if text := o.unasked(); text != "" {
+		notice(text)
+	}
+	o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
+	r.cmd.Tools = o.tools
+	signatures = func() []stub.Signature {
+		list, _ := signaturesOf(o.list) // they were checked
+		return list
+	}
+	return signatures, done, nil
 }
 
 // runOptions are those of a Runtime for one run.

@@ -113,11 +113,7 @@ type listed struct {
 }
 
 func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
-	set, err := bridge.NewSet(o.list...)
-	if err != nil {
-		return wrongTool(err)
-	}
-	lines, err := stub.Signatures(set)
+	lines, err := signaturesOf(o.list)
 	if err != nil {
 		return wrongTool(err)
 	}
@@ -182,19 +178,17 @@ func printCalls(to io.Writer, all []stub.Signature) error {
 	return err
 }
 
-// signatures are those of tools for a program in a language of package program.
-func signatures(tools []isolate.Tool, language string) []string {
-	if len(tools) == 0 {
-		return nil
-	}
+// signaturesOf are how a program calls the tools.
+func signaturesOf(tools []isolate.Tool) ([]stub.Signature, error) {
 	set, err := bridge.NewSet(tools...)
 	if err != nil {
-		return nil // of tools that a run had: they were checked
+		return nil, err
 	}
-	all, err := stub.Signatures(set)
-	if err != nil {
-		return nil
-	}
+	return stub.Signatures(set)
+}
+
+// inLanguage are signatures in a language of package program.
+func inLanguage(all []stub.Signature, language string) []string {
 	lines := make([]string, len(all))
 	for i, s := range all {
 		switch language {

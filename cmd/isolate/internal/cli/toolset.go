@@ -34,6 +34,8 @@ type toolset struct {
 	// maxCalls and parallel are 0 if they were not given.
 	maxCalls, parallel int
 	socket             bool
+	// opened is what came of opening them already; nil if that was not tried.
+	opened *attempt
 }
 
 // approvalRule says when a person is asked before tools of which the name fits.
@@ -55,7 +57,10 @@ const webhookSecret = "ISOLATE_APPROVE_SECRET"
 // readTools reads the flags about tools.
 func (r *reader) readTools() toolset {
 	s := toolset{given: r.flags.given("tools", "tool", "mcp") != ""}
-	if s.given && r.environ == nil {
+	switch {
+	case s.given && r.lending != nil:
+		return s // who asked for the run has read the flags, and has the tools
+	case s.given && r.environ == nil:
 		r.add(toolsOfServer())
 		return toolset{}
 	}
@@ -174,6 +179,9 @@ func (o opened) close() error {
 // openTools makes the tools and starts or reaches the servers. The caller
 // closes what it gets, whether there are problems or not.
 func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem) {
+	if s.opened != nil {
+		return s.opened.opened, s.opened.problems
+	}
 	o := opened{tools: &isolate.Tools{}}
 	var problems []plan.Problem
 	if s.file != nil {

@@ -165,6 +165,13 @@ func flagsWithoutTools(list string) plan.Problem {
 	}
 }
 
+func serverDied() plan.Problem {
+	return plan.Problem{
+		What:   "cannot say how the program ended: the server has ended before it",
+		Remedy: "the program was ended with it; run it again, or add --no-server",
+	}
+}
+
 func toolsOfServer() plan.Problem {
 	return plan.Problem{
 		What:   "cannot give the program tools: a server runs none for others",

@@ -1,0 +1,133 @@
+package client
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Errors of DoorCall.Do.
+var (
+	// ErrCold means that nothing was done: there is no server, or it is not for
+	// this command.
+	ErrCold = errors.New("the server does not carry the command out")
+	// ErrDied means that the server has ended before the command, of which
+	// nothing more is known.
+	ErrDied = errors.New("the server has ended before the command")
+	// ErrStuck means that the server does not heed signals.
+	ErrStuck = errors.New("the server does not end the command")
+)
+
+// DoorCall is a command line that a server is to carry out.
+type DoorCall struct {
+	// Args is the command line, Dir the working directory, absolute.
+	Args []string
+	Dir  string
+	// Env are the variables that the command looks at, as NAME=VALUE.
+	Env []string
+	// Files are the descriptors to pass, 0, 1 and 2 among them.
+	Files []DoorFile
+}
+
+// DoorFile is a descriptor of this process and what it is to the command: its
+// number there, or DoorTools.
+type DoorFile struct {
+	Name string
+	FD   int
+}
+
+// Reach connects to a server of our own user: others would learn our command
+// line.
+func Reach(socket string) (*net.UnixConn, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var who *syscall.Ucred
+		var whoErr error
+		err = errors.Join(raw.Control(func(fd uintptr) {
+			who, whoErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		}), whoErr)
+		if err == nil && int(who.Uid) != os.Geteuid() {
+			err = errors.New("it is another user's")
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	return conn, nil
+}
+
+// Do passes the call to a server that was reached, forwards signals, and
+// returns the exit code. At so many signals it waits no longer and returns
+// ErrStuck, with the exit code that a shell gives for the signal; zero means that
+// it always waits.
+func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int) (code int, err error) {
+	frame := d.frame()
+	if len(frame) > DoorHeader+DoorMax {
+		return 0, fmt.Errorf("%w: its command line is too long", ErrCold)
+	}
+	fds := make([]int, len(d.Files))
+	for i, f := range d.Files {
+		fds[i] = f.FD
+	}
+	n, _, err := conn.WriteMsgUnix(frame, syscall.UnixRights(fds...), nil)
+	if err == nil {
+		_, err = conn.Write(frame[n:])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	type reply struct {
+		is  [2]byte
+		err error
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		var r reply
+		_, r.err = io.ReadFull(conn, r.is[:])
+		replies <- r
+	}()
+	for {
+		select {
+		case s := <-signals:
+			sig, _ := s.(syscall.Signal)
+			if patience--; patience == 0 {
+				return 128 + int(sig), ErrStuck
+			}
+			_, _ = conn.Write([]byte{byte(sig)})
+		case r := <-replies:
+			switch {
+			case r.err == nil && r.is[0] == DoorExit:
+				return int(r.is[1]), nil
+			case r.err == nil && r.is[0] == DoorCold:
+				return 0, ErrCold
+			}
+			return 0, ErrDied
+		}
+	}
+}
+
+// frame is the call as it goes through the door.
+func (d DoorCall) frame() []byte {
+	var body []byte
+	for _, n := range []int{len(d.Args), len(d.Env), len(d.Files)} {
+		body = binary.LittleEndian.AppendUint32(body, uint32(n))
+	}
+	parts := append(append([]string{d.Dir}, d.Args...), d.Env...)
+	for _, f := range d.Files {
+		parts = append(parts, f.Name)
+	}
+	body = append(body, strings.Join(parts, "\x00")+"\x00"...)
+	head := binary.LittleEndian.AppendUint32([]byte(DoorMagic), uint32(len(body)))
+	return bytes.Join([][]byte{head, body}, nil)
+}
