@@ -12,6 +12,7 @@ import (
 	"github.com/isolate-run/isolate/denial"
 	"github.com/isolate-run/isolate/egress/control"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/workspace"
 )
 
@@ -48,10 +49,18 @@ type box struct {
 func newBox(r *Runtime, c *cell, seat *container.Seat, sb *container.Sandbox, pl plan.Plan) *box {
 	b := &box{runtime: r, cell: c, seat: seat, sandbox: sb, plan: pl, over: make(chan struct{})}
 	if sb.Listener != nil {
-		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl), Classify: destinationClass})
+		b.denials = denial.Start(sb.Listener, denial.Options{Routed: routes(pl), Classify: destinationClass, IP: ipSockets(pl)})
 		sb.Listener = nil
 	}
 	return b
+}
+
+// ipSockets says whether programs may have IPv4 and IPv6 sockets.
+func ipSockets(pl plan.Plan) denial.IPSockets {
+	if pl.Profile == policy.ProfileStrict.String() {
+		return denial.IPRefused
+	}
+	return denial.IPAllowed
 }
 
 // recordIn records what happens in the sandbox, from before its first program.
@@ -196,6 +205,9 @@ func (b *box) end() {
 		// a seat whose sandbox is not gone must not be used again
 		b.err = errors.Join(b.err, b.seat.Close())
 		return
+	}
+	if b.denials != nil && !b.denials.MadeIP() {
+		b.sandbox.KeepNetwork()
 	}
 	b.err = b.cell.release(b.seat)
 }

@@ -248,8 +248,8 @@ func (c *cell) addSpare(b *box) (out []*box) {
 
 // release gives a seat back, or ends it if it cannot be used again.
 func (c *cell) release(s *container.Seat) error {
-	if !s.Reusable() {
-		return s.Close()
+	if err := s.Again(); err != nil {
+		return errors.Join(err, s.Close())
 	}
 	c.mu.Lock()
 	keep := !c.gone && len(c.idle) < maxIdleSeats()

@@ -18,9 +18,10 @@ type Stats struct {
 	Cells     int `json:"cells"`
 	Sandboxes int `json:"sandboxes"`
 	Waiting   int `json:"waiting"`
-	// Spares is how many sandboxes are made ahead, IdleSeats how many seats
-	// wait for work.
+	// Spares is how many sandboxes are made ahead, Preparing how many are being
+	// made, IdleSeats how many seats wait for work.
 	Spares    int `json:"spares"`
+	Preparing int `json:"preparing"`
 	IdleSeats int `json:"idle_seats"`
 
 	// Runs counts the runs that have ended, by reason.
@@ -94,6 +95,7 @@ func (r *Runtime) Stats() Stats {
 	for _, c := range r.cells {
 		c.mu.Lock()
 		s.Spares += len(c.spares)
+		s.Preparing += c.making
 		s.IdleSeats += len(c.idle)
 		c.mu.Unlock()
 	}

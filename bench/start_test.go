@@ -68,13 +68,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contender {
-	warm := func() error {
-		res, err := r.Run(ctx, policy.Policy{}, isolate.Cmd{Args: []string{program}})
-		if err == nil && (res.Reason != isolate.ReasonExit || res.ExitCode != 0) {
-			err = fmt.Errorf("ended with %s %d: %s", res.Reason, res.ExitCode, res.Detail)
-		}
-		return err
-	}
+	warm := func() error { return runWarm(ctx, r) }
 	list := []contender{
 		{"fork+exec", "none", func() error { return exec.Command(program).Run() }},
 		{"warm", "all: see isolate exec --explain", warm},
@@ -89,17 +83,34 @@ func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contend
 	list = append(list, contender{"served command", "all: see isolate exec --explain", func() error {
 		return exec.Command(cli, "exec", "--", program).Run()
 	}})
-	if path, err := exec.LookPath("bwrap"); err == nil {
-		list = append(list, contender{"bubblewrap", "user, mount, pid, net, ipc, uts, cgroup namespaces; no seccomp, no limits", func() error {
-			return exec.Command(path, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
-				"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-				"--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs", "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
-				"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/workspace", "--chdir", "/workspace", program).Run()
-		}})
-	} else {
-		b.Log("bubblewrap is not installed: its ratios are missing")
+	if peer, ok := bubblewrap(b); ok {
+		list = append(list, peer)
 	}
 	return list
+}
+
+// runWarm runs the program in a sandbox of its own under the default policy.
+func runWarm(ctx context.Context, r *isolate.Runtime) error {
+	res, err := r.Run(ctx, policy.Policy{}, isolate.Cmd{Args: []string{program}})
+	if err == nil && (res.Reason != isolate.ReasonExit || res.ExitCode != 0) {
+		err = fmt.Errorf("ended with %s %d: %s", res.Reason, res.ExitCode, res.Detail)
+	}
+	return err
+}
+
+// bubblewrap is the peer, if it is installed.
+func bubblewrap(b *testing.B) (contender, bool) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		b.Log("bubblewrap is not installed: its ratios are missing")
+		return contender{}, false
+	}
+	return contender{"bubblewrap", "user, mount, pid, net, ipc, uts, cgroup namespaces; no seccomp, no limits", func() error {
+		return exec.Command(path, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
+			"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+			"--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs", "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
+			"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/workspace", "--chdir", "/workspace", program).Run()
+	}}, true
 }
 
 // build makes the command, or takes the one named by ISOLATE_BIN.

@@ -191,6 +191,7 @@ type PoolStats struct {
 	Sandboxes      int               `json:"sandboxes"`
 	Waiting        int               `json:"waiting"`
 	Spares         int               `json:"spares"`
+	Preparing      int               `json:"preparing"`
 	IdleSeats      int               `json:"idle_seats"`
 	Runs           map[string]uint64 `json:"runs"`
 	Ahead          uint64            `json:"ahead"`

@@ -24,6 +24,9 @@ type Seat struct {
 	sock sock
 	pid  int
 	busy bool
+	// clean is whether the seat's network namespace is its own and no program
+	// can have marked it.
+	clean bool
 }
 
 // ownProcesses is how many of our own processes count against the leaf's
@@ -90,19 +93,36 @@ func (c *Cell) seatOrdered(s *Seat) error {
 	return s.leaf.Join(s.pid)
 }
 
-// Reusable tells whether the seat can serve another sandbox. On v2 a leaf's
-// peak of memory cannot be forgotten, so a leaf serves one sandbox.
-func (s *Seat) Reusable() bool { return s.leaf.FD == nil }
+// Again makes the seat fit to serve another sandbox. On v2 a leaf's peak of
+// memory cannot be forgotten, so the seat gets another leaf, which it need not
+// enter.
+func (s *Seat) Again() error {
+	if s.leaf.FD == nil {
+		return nil
+	}
+	if err := s.leaf.Remove(leafEnd); err != nil {
+		return err
+	}
+	var err error
+	if s.leaf, err = s.cell.base.Cgroup.NewLeaf(); err != nil {
+		s.leaf = &cgroup.Leaf{}
+	}
+	return err
+}
+
+// leafEnd bounds how long a leaf may take to be empty after its sandbox is gone.
+const leafEnd = 5 * time.Second
 
 // Close ends the seat and its sandbox and removes the leaf.
 func (s *Seat) Close() error {
 	_ = s.sock.close()
-	return s.leaf.Remove(5 * time.Second)
+	return s.leaf.Remove(leafEnd)
 }
 
 // Sandbox is a running sandbox: an init with its namespaces and its view.
 type Sandbox struct {
 	seat  *Seat
+	leaf  *cgroup.Leaf
 	plan  plan.Plan
 	sock  sock
 	pidfd *os.File // of the init
@@ -152,6 +172,12 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if err := s.leaf.Reset(); err != nil {
 		return nil, fmt.Errorf("cannot set limits: %w", err)
 	}
+	if !p.HasNetwork() {
+		if err := s.cleanNetwork(); err != nil {
+			return nil, err
+		}
+		s.clean = false // until somebody says that it is
+	}
 	tape, err := s.tape(p, life)
 	if err != nil {
 		return nil, err
@@ -173,7 +199,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if s.leaf.FD != nil {
 		fds = append(fds, int(s.leaf.FD.Fd()))
 	}
-	b := &Sandbox{seat: s, plan: p, life: life, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
+	b := &Sandbox{seat: s, leaf: s.leaf, plan: p, life: life, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
 	r, err := converse(s.sock, "sandbox", tape, tape.Message, fds...)
 	if err != nil {
 		ours.close()
@@ -291,10 +317,10 @@ func (b *Sandbox) listen() {
 }
 
 // Usage is what the sandbox has used since it was made.
-func (b *Sandbox) Usage() (cgroup.Usage, error) { return b.seat.leaf.Usage() }
+func (b *Sandbox) Usage() (cgroup.Usage, error) { return b.leaf.Usage() }
 
 // Leaf is the sandbox's cgroup.
-func (b *Sandbox) Leaf() *cgroup.Leaf { return b.seat.leaf }
+func (b *Sandbox) Leaf() *cgroup.Leaf { return b.leaf }
 
 // Signal sends a signal to everything in the sandbox but its init.
 func (b *Sandbox) Signal(sig unix.Signal) error {
@@ -311,7 +337,7 @@ func (b *Sandbox) Kill() error {
 	if err == nil {
 		// The init ends the others when it gets a processor. They may keep
 		// it from that, so they are ended directly, too.
-		b.seat.leaf.Kill(b.seat.pid)
+		b.leaf.Kill(b.seat.pid)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ func (b *Sandbox) check() error {
 	c.capabilities()
 	c.status(b.plan)
 	c.namespaces()
+	c.loopback(b)
 	if b.plan.HasNetwork() {
 		c.network()
 	}
@@ -127,10 +128,17 @@ func (c *checker) namespaces() {
 			c.differ("the %s namespace is the host's", k)
 		}
 	}
-	if same, err := namespaces.SameNet(c.pid, os.Getpid()); err != nil {
+}
+
+// loopback compares the network namespace with the seat's: that of a sandbox
+// without a way out is the one that was made for it, and of no other sandbox.
+func (c *checker) loopback(b *Sandbox) {
+	same, err := namespaces.SameNet(c.pid, b.seat.pid)
+	switch {
+	case err != nil:
 		c.differ("%v", err)
-	} else if same {
-		c.differ("the network is the host's")
+	case same == b.plan.HasNetwork():
+		c.differ("the network namespace is the seat's: %t, want %t", same, !same)
 	}
 }
 

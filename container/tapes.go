@@ -115,8 +115,8 @@ var lastCap = sync.OnceValue(func() int {
 })
 
 // sandboxTape makes the sandbox's own view and locks its init down. It runs in
-// the sandbox's PID 1, in new user, pid, mount, net, ipc and uts namespaces.
-// Register 0 is the socket to the supervisor.
+// the sandbox's PID 1, in new namespaces (cloneFlags). Register 0 is the socket
+// to the supervisor.
 func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	fds := 1
 	if p.HasNetwork() {
@@ -154,10 +154,11 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	if p.Terminals {
 		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=48")
 	}
-	// 7. loopback, and the device of a sandbox with a network
-	loopbackUp(b)
+	// 7. the device of a sandbox with a network; without one, it is in its seat's
+	// namespace, which has loopback only
 	device, netDir := keeper.Reg(0), keeper.Reg(0)
 	if p.HasNetwork() {
+		loopbackUp(b)
 		device = networkDevice(b, 1)
 	}
 	if p.Intercepts() {
@@ -191,7 +192,7 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 		}
 	}
 	b.Send("report the sandbox", keeper.R(0), loadFilter(b, p))
-	return b.Encode(keeper.MsgSandbox, flags, uint64(namespaces.SandboxFlags))
+	return b.Encode(keeper.MsgSandbox, flags, cloneFlags(p))
 }
 
 // closeNamespaces sets the user.max_* limits of the new user namespace. They
@@ -246,16 +247,6 @@ func writable(b *keeper.Builder, p plan.Plan) {
 		}
 	}
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0o022))
-}
-
-// loopbackUp sets IFF_UP on lo, which brings 127.0.0.1 and ::1.
-func loopbackUp(b *keeper.Builder) {
-	var ifreq [40]byte
-	copy(ifreq[:], "lo")
-	ifreq[16] = unix.IFF_UP
-	s := b.CallReg("open a socket for lo", unix.SYS_SOCKET, keeper.Int(unix.AF_INET), keeper.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), null)
-	b.Call("bring lo up", unix.SYS_IOCTL, keeper.R(s), keeper.Int(unix.SIOCSIFFLAGS), keeper.Data(ifreq[:]))
-	b.Call("close the socket for lo", unix.SYS_CLOSE, keeper.R(s))
 }
 
 func dropCapabilities(b *keeper.Builder) {

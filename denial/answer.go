@@ -25,7 +25,11 @@ func (o Options) decide(n Notification) answer {
 	}
 	switch n.Call {
 	case unix.SYS_SOCKET:
-		return refusedSocket(socketErrno(n.Args), n.Args)
+		e := socketErrno(n.Args)
+		if e == unix.ENETUNREACH && o.IP == IPAllowed {
+			return answer{errno: passOn}
+		}
+		return refusedSocket(e, n.Args)
 	case unix.SYS_SOCKETPAIR:
 		return refusedSocket(pairErrno(n.Args), n.Args)
 	case unix.SYS_CONNECT:
@@ -48,7 +52,7 @@ func refusedSocket(e unix.Errno, args [6]uint64) answer {
 //	AF_INET, AF_INET6: SOCK_RAW                      EPERM
 //	   another type but SOCK_STREAM and SOCK_DGRAM   ESOCKTNOSUPPORT
 //	   a protocol but TCP and UDP (ICMP, SCTP, MPTCP) EPROTONOSUPPORT
-//	   otherwise, which only profile strict refuses  ENETUNREACH
+//	   otherwise, unless Options.IP allows it        ENETUNREACH
 //	AF_UNIX: another type                            ESOCKTNOSUPPORT
 func socketErrno(args [6]uint64) unix.Errno {
 	typ, protocol := socketType(args[1]), uint32(args[2])

@@ -169,6 +169,22 @@ func TestSocketAnswers(t *testing.T) {
 			t.Errorf("%s(%#x) is answered %v, want %v", callName(c.call), c.args, a.errno, c.want)
 		}
 	}
+	// What is allowed is exactly what would be ENETUNREACH.
+	for args, pass := range map[[6]uint64]bool{
+		{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}:       true,
+		{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}:         true,
+		{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}:       false,
+		{1<<32 | unix.AF_INET, unix.SOCK_STREAM}:                   false,
+		{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}:            false,
+		{unix.AF_UNIX, unix.SOCK_RAW}:                              false,
+		{unix.AF_NETLINK, unix.SOCK_DGRAM}:                         false,
+		{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP | 1<<32}: false,
+	} {
+		a := Options{IP: IPAllowed}.decide(Notification{Call: unix.SYS_SOCKET, Arch: nativeArch, Args: args})
+		if (a.errno == passOn) != pass {
+			t.Errorf("with IP sockets, socket(%#x) is answered %v", args, a.errno)
+		}
+	}
 	// A foreign architecture's numbers mean other calls.
 	if a := (Options{}).decide(Notification{Call: unix.SYS_CONNECT, Arch: unix.AUDIT_ARCH_I386}); a.errno != unix.EPERM {
 		t.Errorf("a foreign call is answered %v", a.errno)

@@ -155,7 +155,7 @@ sendmsg outside: network is unreachable
 func TestDestinations(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.IPv6Loopback)
 	c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("destinations")...)
-	rec := denial.Start(c.Listener, denial.Options{})
+	rec := denial.Start(c.Listener, denial.Options{IP: denial.IPAllowed})
 	status, out := c.Wait(t, 20*time.Second)
 	if status.ExitStatus() != 0 || out != destinationsOut {
 		t.Errorf("status %#x, output:\n%swant:\n%s", status, out, destinationsOut)
@@ -163,6 +163,9 @@ func TestDestinations(t *testing.T) {
 	sum := rec.Stop()
 	if err := rec.Err(); err != nil {
 		t.Error(err)
+	}
+	if !rec.MadeIP() {
+		t.Error("no IP socket was noticed")
 	}
 	var got []string
 	exe, _ := os.Executable()
@@ -332,7 +335,7 @@ const s = net.createServer(c => { c.end(); s.close() }).listen(0, '127.0.0.1', (
 				t.Skipf("needs %s", argv[0])
 			}
 			c := filtertest.Start(t, filter(t, policy.ProfileDefault), argv...)
-			rec := denial.Start(c.Listener, denial.Options{})
+			rec := denial.Start(c.Listener, denial.Options{IP: denial.IPAllowed})
 			status, out := c.Wait(t, 60*time.Second)
 			sum := rec.Stop()
 			if status.ExitStatus() != 0 {

@@ -131,7 +131,7 @@ func race([]string) int {
 func TestAddressRace(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
 	c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("race")...)
-	rec := denial.Start(c.Listener, denial.Options{})
+	rec := denial.Start(c.Listener, denial.Options{IP: denial.IPAllowed})
 	status, out := c.Wait(t, 2*time.Minute)
 	sum := rec.Stop()
 	var connected, refused int64

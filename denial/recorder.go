@@ -4,9 +4,9 @@
 // with notice (seccomp user notification), each with its fixed error, and turns
 // them into a bounded list of events and exact counts.
 //
-// It does not decide what is let out: the answers are errors, and the two calls
-// that may go on (connect and sendto, to loopback and AF_UNIX) go on into a
-// network namespace without a route. It does not load filters and does not see
+// It does not decide what is let out: the answers are errors, and the calls that
+// may go on (socket for TCP and UDP, connect and sendto to loopback and AF_UNIX)
+// go on into a network namespace without a route. It does not load filters and does not see
 // what a filter refuses without notice.
 //
 // It needs Linux 5.5. Where the listener was installed without
@@ -49,10 +49,22 @@ type Options struct {
 	// Classify says in a word what kind of destination an address is, for
 	// Summary.ByClass. Nil means that all are "address".
 	Classify func(netip.Addr) string
+	// IP says what becomes of IPv4 and IPv6 sockets for TCP and UDP.
+	IP IPSockets
 	// Started is the start of the run, from which Elapsed counts. Zero means
 	// the call of Start.
 	Started time.Time
 }
+
+// IPSockets is the answer to who wants an IPv4 or IPv6 socket for TCP or UDP.
+type IPSockets int
+
+const (
+	// IPRefused is the answer of profile strict, and the zero value.
+	IPRefused IPSockets = iota
+	// IPAllowed lets the socket be made; see Recorder.MadeIP.
+	IPAllowed
+)
 
 // Recorder serves one listener.
 type Recorder struct {
@@ -60,6 +72,7 @@ type Recorder struct {
 	file     *os.File
 	buf      []byte
 	stopping atomic.Bool
+	madeIP   atomic.Bool
 	stop     sync.Once
 	done     chan struct{}
 
@@ -152,6 +165,10 @@ func (r *Recorder) Seen() Summary {
 	return s
 }
 
+// MadeIP tells whether a program was let make an IPv4 or IPv6 socket. It was
+// written down before the socket came to be.
+func (r *Recorder) MadeIP() bool { return r.madeIP.Load() }
+
 // Err is why serving ended before its time, nil when it did not; it waits for
 // the end of serving, so it belongs after Stop.
 func (r *Recorder) Err() error {
@@ -218,8 +235,11 @@ func (r *Recorder) answerOne(fd int) error {
 		return err
 	}
 	a := r.options.decide(n)
-	if a.errno != passOn {
+	switch {
+	case a.errno != passOn:
 		r.note(fd, n, a)
+	case n.Call == unix.SYS_SOCKET:
+		r.madeIP.Store(true)
 	}
 	for {
 		switch err := respond(fd, r.buf, n.ID, a.errno); {

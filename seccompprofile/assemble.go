@@ -83,10 +83,11 @@ func assemble(t table, calls map[string]int) ([]byte, error) {
 }
 
 func (s special) addTo(f *seccomp.ScmpFilter, nr seccomp.ScmpSyscall) error {
-	if len(s.rules) == 0 {
+	rules := s.distinct()
+	if len(rules) == 0 {
 		return f.AddRuleExact(nr, libAction(s.otherwise))
 	}
-	for _, r := range s.rules {
+	for _, r := range rules {
 		conds := make([]seccomp.ScmpCondition, len(r.when))
 		for i, c := range r.when {
 			conds[i] = c.libCondition()
@@ -103,6 +104,16 @@ func (s special) addTo(f *seccomp.ScmpFilter, nr seccomp.ScmpSyscall) error {
 	// every value of argument 0 is tried last. verify makes sure.
 	last := seccomp.ScmpCondition{Argument: 0, Op: seccomp.CompareGreaterEqual}
 	return f.AddRuleConditionalExact(nr, libAction(s.otherwise), []seccomp.ScmpCondition{last})
+}
+
+// distinct are the rules without those at the end that do what is done anyway:
+// the listener, not the filter, tells one notification from another.
+func (s special) distinct() []rule {
+	rules := s.rules
+	for n := len(rules); n > 0 && rules[n-1].do.verb == notify && s.otherwise.verb == notify; n-- {
+		rules = rules[:n-1]
+	}
+	return rules
 }
 
 func (c cond) libCondition() seccomp.ScmpCondition {

@@ -44,7 +44,11 @@ func TestKernel(t *testing.T) {
 	for _, p := range everyProfile {
 		t.Run(p.String(), func(t *testing.T) {
 			c := filtertest.Start(t, compile(t, p).BPF, filtertest.Stage("errors", p.String())...)
-			rec := denial.Start(c.Listener, denial.Options{})
+			ip := denial.IPAllowed
+			if p == policy.ProfileStrict {
+				ip = denial.IPRefused
+			}
+			rec := denial.Start(c.Listener, denial.Options{IP: ip})
 			status, out := c.Wait(t, 30*time.Second)
 			sum := rec.Stop()
 			if status.ExitStatus() != 0 || !strings.HasPrefix(out, "made ") {

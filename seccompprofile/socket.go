@@ -23,15 +23,17 @@ func unixSockets() []rule {
 	}
 }
 
-// inetSockets allows TCP and UDP of one family, by the protocol's number or by
-// 0. That leaves out raw sockets, ping sockets (SOCK_DGRAM with ICMP), SCTP,
-// MPTCP, UDP-Lite and whatever a module may add.
+// inetSockets lets TCP and UDP of one family be asked for, by the protocol's
+// number or by 0. That leaves out raw sockets, ping sockets (SOCK_DGRAM with
+// ICMP), SCTP, MPTCP, UDP-Lite and whatever a module may add. The listener
+// passes them and knows from then on that the network namespace is no longer as
+// it was made.
 func inetSockets(family uint64) []rule {
 	return []rule{
-		{[]cond{is(0, family), ofType(unix.SOCK_STREAM), isInt(2, 0)}, pass},
-		{[]cond{is(0, family), ofType(unix.SOCK_STREAM), isInt(2, unix.IPPROTO_TCP)}, pass},
-		{[]cond{is(0, family), ofType(unix.SOCK_DGRAM), isInt(2, 0)}, pass},
-		{[]cond{is(0, family), ofType(unix.SOCK_DGRAM), isInt(2, unix.IPPROTO_UDP)}, pass},
+		{[]cond{is(0, family), ofType(unix.SOCK_STREAM), isInt(2, 0)}, ask},
+		{[]cond{is(0, family), ofType(unix.SOCK_STREAM), isInt(2, unix.IPPROTO_TCP)}, ask},
+		{[]cond{is(0, family), ofType(unix.SOCK_DGRAM), isInt(2, 0)}, ask},
+		{[]cond{is(0, family), ofType(unix.SOCK_DGRAM), isInt(2, unix.IPPROTO_UDP)}, ask},
 	}
 }
 

@@ -224,7 +224,7 @@ func (s *Server) stats() client.Stats {
 		p := s.options.Runtime.Stats()
 		st.Pool = client.PoolStats{
 			MaxSandboxes: p.MaxSandboxes, MaxWaiting: p.MaxWaiting, MaxCells: p.MaxCells,
-			Cells: p.Cells, Sandboxes: p.Sandboxes, Waiting: p.Waiting, Spares: p.Spares, IdleSeats: p.IdleSeats,
+			Cells: p.Cells, Sandboxes: p.Sandboxes, Waiting: p.Waiting, Spares: p.Spares, Preparing: p.Preparing, IdleSeats: p.IdleSeats,
 			Runs: map[string]uint64{}, Ahead: p.Ahead, Made: p.Made, Refused: p.Refused, Waited: p.Waited,
 			Blocked: p.Blocked, TearDownErrors: p.TearDownErrors,
 		}

@@ -11,8 +11,9 @@
 //	  └ keeper   PID 1 of a cell; libcontainer executed it; runs the tape that
 //	    │        builds the cell's root, then forks seats
 //	    └ seat   lives in one cgroup leaf, so that whatever it clones is born
-//	      │      there; clones one sandbox after the other
-//	      └ init PID 1 of a sandbox, in new user, pid, mount, net, ipc and uts
+//	      │      there; clones one sandbox after the other; holds the network
+//	      │      namespace of those that have no way out
+//	      └ init PID 1 of a sandbox, in new user, pid, mount, ipc and uts
 //	        │    namespaces; runs the set-up tape, which ends with every
 //	        │    capability dropped; then forks programs, reaps, reports
 //	        └ program   runs a tape that ends in execve
@@ -31,6 +32,7 @@
 //	  MSG_SEAT  ───────►    fork a seat          ──► REP_DONE | REP_FAIL
 //	supervisor            seat (the socket given with MSG_SEAT)
 //	                        started              ──► REP_DONE (its credentials are its pid)
+//	  MSG_TAPE  ───────►    run the tape         ──► REP_DONE | REP_FAIL
 //	  MSG_SANDBOX ─────►    clone an init        ──► REP_CLONED + pidfd | REP_FAIL
 //	supervisor            init (the first descriptor of MSG_SANDBOX)
 //	                        run the set-up tape  ──► REP_READY (sent by the tape) | REP_FAIL

@@ -488,9 +488,12 @@ FAR void far_seat(struct machine *k, s32 sock)
 {
 	k->nfds = 0; /* only the socket came */
 	far_answer(sock, REP_DONE, 0, 0, -1); /* tells the supervisor our pid */
+	k->report = sock;
 	while (far_recv(k, sock)) {
 		if (k->m->kind == MSG_SANDBOX)
 			far_clone_sandbox(k, sock);
+		else if (k->m->kind == MSG_TAPE && far_tape(k))
+			far_answer(sock, REP_DONE, 0, 0, -1);
 		far_close_all(k);
 	}
 	far_exit(0);

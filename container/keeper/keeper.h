@@ -12,8 +12,9 @@ typedef long s64;
 typedef int s32;
 
 enum {
-	/* supervisor -> keeper */
+	/* supervisor -> keeper or seat */
 	MSG_TAPE = 1, /* run the tape here; answered by REP_DONE or REP_FAIL */
+	/* supervisor -> keeper */
 	MSG_SEAT = 2, /* fork a seat that serves descriptor 0 */
 	/* supervisor -> seat */
 	MSG_SANDBOX = 3, /* clone a sandbox init that runs the tape */

@@ -105,6 +105,11 @@ var networkDenials = []attack{{
 		raw socket behind an upper half: EPERM`,
 	recorded: map[string]int64{"socket": 4, "socketpair": 1},
 }, {
+	script: "net_marks.py", cases: "A43", layer: byRecorder + "; " + byNetwork, inTest: "TestNetworkMarks",
+	attempt: "connections, counters, groups, flow labels and names in flight left in the network namespace for the next run",
+	source:  "our own reuse of network namespaces",
+	answers: "what the next run sees: a network as it was made",
+}, {
 	script: "net_unix.c", cases: "A9 B8", layer: byNetwork + "; " + byView,
 	attempt: "Unix sockets of the host: containerd, X11, D-Bus, Docker, systemd",
 	source:  "CVE-2020-15257, CDK shim-pwn",

@@ -1,0 +1,113 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/namespaces"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// The network of sandboxes that have no way out: a network namespace with lo
+// and no route. It is the seat's, so that sandboxes in a row may have the same
+// one as long as none has left a mark in it (docs/adr/0011). A sandbox has no
+// power over it: it belongs to the cell's user namespace.
+
+// cloneFlags are the namespaces that a sandbox's init is born into.
+func cloneFlags(p plan.Plan) uint64 {
+	if p.HasNetwork() {
+		return namespaces.SandboxFlags
+	}
+	return namespaces.SandboxFlags &^ unix.CLONE_NEWNET
+}
+
+// loopbackTape gives the seat a new network namespace. The old one, if nobody
+// else is in it, ends behind this.
+func loopbackTape() (keeper.Tape, error) {
+	b := keeper.NewBuilder(0)
+	b.Call("make a network namespace", unix.SYS_UNSHARE, keeper.Int(unix.CLONE_NEWNET))
+	loopbackUp(b)
+	return b.Encode(keeper.MsgTape, 0)
+}
+
+// loopbackUp sets IFF_UP on lo, which brings 127.0.0.1 and ::1.
+func loopbackUp(b *keeper.Builder) {
+	var ifreq [40]byte
+	copy(ifreq[:], "lo")
+	ifreq[16] = unix.IFF_UP
+	s := b.CallReg("open a socket for lo", unix.SYS_SOCKET, keeper.Int(unix.AF_INET), keeper.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), null)
+	b.Call("bring lo up", unix.SYS_IOCTL, keeper.R(s), keeper.Int(unix.SIOCSIFFLAGS), keeper.Data(ifreq[:]))
+	b.Call("close the socket for lo", unix.SYS_CLOSE, keeper.R(s))
+}
+
+// cleanNetwork makes sure that no program has been in the seat's network
+// namespace, or none that left a mark.
+func (s *Seat) cleanNetwork() error {
+	if s.clean {
+		return nil
+	}
+	tape, err := loopbackTape()
+	if err != nil {
+		return err
+	}
+	r, err := converse(s.sock, "seat", tape, tape.Message)
+	if err != nil {
+		return err
+	}
+	r.close()
+	s.clean = true
+	return nil
+}
+
+// KeepNetwork lets the seat's next sandbox have the network namespace of this
+// one, which is closed and whose programs, says the caller, never had an IPv4 or
+// IPv6 socket. What they may have left all the same is looked for: sockets of
+// AF_UNIX can outlive their owners, in flight to each other. Without this call
+// the next sandbox gets a new namespace, and so it does if anything is found or
+// cannot be read.
+func (b *Sandbox) KeepNetwork() {
+	if !b.plan.HasNetwork() { // else it had another one than its seat
+		b.seat.clean = unmarked(b.seat.pid) == nil
+	}
+}
+
+// unmarked tells what is left in a process's network namespace; nil if it is as
+// it was made.
+func unmarked(pid int) error {
+	dir := fmt.Sprintf("/proc/%d/net/", pid)
+	sockets, err := os.ReadFile(dir + "sockstat")
+	if err != nil {
+		return fmt.Errorf("cannot look for sockets: %w", err)
+	}
+	if !strings.HasPrefix(string(sockets), "sockets: used 0\n") {
+		return fmt.Errorf("sockets are left")
+	}
+	devices, err := os.ReadFile(dir + "dev")
+	if err != nil {
+		return fmt.Errorf("cannot look at the network devices: %w", err)
+	}
+	return silent(string(devices))
+}
+
+// silent tells why /proc/net/dev is not that of a namespace with lo alone that
+// has carried nothing; nil if it is.
+func silent(devices string) error {
+	lines := strings.Split(strings.TrimSuffix(devices, "\n"), "\n")
+	if len(lines) != 3 { // two of headings
+		return fmt.Errorf("there are %d network devices", len(lines)-2)
+	}
+	counts, ok := strings.CutPrefix(strings.TrimSpace(lines[2]), "lo:")
+	if !ok {
+		return fmt.Errorf("there is a network device that is not lo")
+	}
+	for _, n := range strings.Fields(counts) {
+		if n != "0" {
+			return fmt.Errorf("lo has carried something")
+		}
+	}
+	return nil
+}
