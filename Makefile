@@ -4,7 +4,7 @@ TAGS := seccomp,runc_nocriu
 PREFIX ?= /usr/local
 
 setup: ; ./setup
-build: ; go build -tags $(TAGS) -ldflags '-s -w' -o bin/isolate ./cmd/isolate && CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/isolate-netd ./cmd/isolate-netd
+build: ; go build -tags $(TAGS) -ldflags '-s -w' -o bin/ ./cmd/isolate ./cmd/isolate/isolate-otel && CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/isolate-netd ./cmd/isolate-netd
 install: build man ; ./install $(DESTDIR)$(PREFIX)
 test: ; ./test/all
 bench: ; go test -tags $(TAGS) -run '^$$' -bench 'Start|Bridge' -benchtime 200x ./bench

@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/audit"
-	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/denial"
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
@@ -31,10 +31,13 @@ type AuditSeal struct {
 	Key  string `json:"key"`  // id of the key that signed them
 }
 
-// record is the log of one sandbox. Its methods do nothing if it is nil.
+// record is what becomes known of one sandbox: its log, and its telemetry. Its
+// methods do nothing if it is nil.
 type record struct {
+	follower
+	logged bool          // a log keeps it
 	opened chan struct{} // closed when run or err is set
-	run    *audit.Run
+	run    events
 	err    error
 
 	mu     sync.Mutex
@@ -52,19 +55,36 @@ type record struct {
 	closeErr  error
 }
 
+// events is where the events of a run go: to a log, or to telemetry alone.
+type events interface {
+	payloader
+	// Append fails if something could not be kept.
+	Append(...audit.Event) error
+	// AppendLater is told of that afterwards.
+	AppendLater(failed func(error), e ...audit.Event) error
+	// Close writes the last of them. Its error is as that of Append.
+	Close(audit.RunEnd, ...audit.Event) (audit.Seal, error)
+}
+
+var (
+	_ events = (*audit.Run)(nil)
+	_ events = (*audit.Unlogged)(nil)
+)
+
 // blockedEvery is how often refused calls are recorded while a program runs.
 const blockedEvery = time.Second
 
 // record begins the log of a run, behind the making of its sandbox.
-func (r *Runtime) record(pl plan.Plan, c Cmd) *record {
+func (r *Runtime) record(ctx context.Context, pl plan.Plan, c Cmd) *record {
 	l := c.Audit
 	if l == nil {
 		l = r.options.Audit
 	}
-	if l == nil {
-		return nil
+	var p payloader = (*audit.Unlogged)(nil)
+	if l != nil {
+		p = l
 	}
-	return openRecord(l, runStart(pl), programStart(l, c))
+	return r.openRecord(ctx, l, TelemetryRun{Plan: pl, Program: c.Args[0]}, runStart(pl), programStart(p, c))
 }
 
 // checkAudit refuses a log of its own to a run of a Runtime that has one: who
@@ -80,22 +100,32 @@ func (r *Runtime) checkAudit(c Cmd) error {
 }
 
 // recordKept begins the log of a kept sandbox.
-func (r *Runtime) recordKept(pl plan.Plan) *record {
-	if r.options.Audit == nil {
-		return nil
-	}
+func (r *Runtime) recordKept(ctx context.Context, pl plan.Plan) *record {
 	start := runStart(pl)
 	start.Kept = true
-	return openRecord(r.options.Audit, start)
+	return r.openRecord(ctx, r.options.Audit, TelemetryRun{Plan: pl}, start)
 }
 
-func openRecord(l *audit.Log, start audit.RunStart, first ...audit.Event) *record {
-	r := &record{opened: make(chan struct{}), stop: make(chan struct{})}
+// openRecord is nil if there is neither a log nor anybody who follows.
+func (r *Runtime) openRecord(ctx context.Context, l *audit.Log, about TelemetryRun, start audit.RunStart, first ...audit.Event) *record {
+	if l == nil && r.options.Telemetry == nil {
+		return nil
+	}
+	rec := &record{logged: l != nil, opened: make(chan struct{}), stop: make(chan struct{})}
+	var seen audit.Watch
+	if t := r.options.Telemetry; t != nil {
+		rec.to = t.Run(ctx, about)
+		seen = rec.to.Records
+	}
 	go func() {
-		defer close(r.opened)
-		r.run, r.err = l.Run(start, first...)
+		defer close(rec.opened)
+		if l == nil {
+			rec.run, rec.err = audit.NewUnlogged(seen, start, first...)
+			return
+		}
+		rec.run, rec.err = l.RunWatched(seen, start, first...)
 	}()
-	return r
+	return rec
 }
 
 func runStart(pl plan.Plan) audit.RunStart {
@@ -118,6 +148,7 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
+// payloader makes what stands in a record for arguments.
 type payloader interface{ Payload([]byte) *audit.Payload }
 
 func programStart(p payloader, c Cmd) audit.ProgramStart {
@@ -313,7 +344,9 @@ func (r *record) abandon(reason Reason, why error) error {
 	if r == nil {
 		return nil
 	}
-	return r.conclude(audit.RunEnd{Reason: string(reason), Error: why.Error()}, nil)
+	err := r.conclude(audit.RunEnd{Reason: string(reason), Error: why.Error()}, nil)
+	r.end(Result{Reason: reason}, why)
+	return err
 }
 
 // finish ends the log of a run. Its programs and calls have ended; err is why
@@ -336,6 +369,7 @@ func (r *record) finish(b *box, res *Result, err error) error {
 	errEnd := r.conclude(r.totals(b, end, &events), events)
 	r.tally(b)
 	res.Audit = r.seal
+	r.end(*res, errors.Join(err, errEnd))
 	if told {
 		return nil
 	}
@@ -350,6 +384,7 @@ func (r *record) close(b *box) error {
 	var events []audit.Event
 	err := r.conclude(r.totals(b, audit.RunEnd{Reason: "closed"}, &events), events)
 	r.tally(b)
+	r.end(Result{}, err)
 	return err
 }
 
@@ -382,98 +417,13 @@ func (r *record) conclude(end audit.RunEnd, events []audit.Event) error {
 			return
 		}
 		var s audit.Seal
-		if s, r.closeErr = r.run.Close(end, events...); r.closeErr == nil {
+		if s, r.closeErr = r.run.Close(end, events...); r.closeErr == nil && r.logged {
 			c := s.Checkpoint
 			r.counts = s.Counts
 			r.seal = &AuditSeal{Run: s.Run, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Key: s.Key}
 		}
 	})
 	return r.closeErr
-}
-
-// journal records tool calls before they take effect, here and with next, which
-// may be nil.
-func (r *record) journal(next bridge.Journal) bridge.Journal {
-	if r == nil {
-		return next
-	}
-	return callJournal{r, next}
-}
-
-type callJournal struct {
-	record *record
-	next   bridge.Journal
-}
-
-var _ bridge.Journal = callJournal{}
-
-func (j callJournal) Accepted(rec bridge.Record) error {
-	if err := j.record.ready(); err != nil {
-		return err
-	}
-	events := append(j.approval(rec), audit.CallAccepted{
-		Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Source: rec.Source, Via: string(rec.Via),
-		Args: j.payload(rec.Args), Request: rec.RequestBytes,
-	})
-	if err := j.record.append(events...); err != nil || j.next == nil {
-		return err
-	}
-	return j.next.Accepted(rec)
-}
-
-// Finished does not wait for the disk: what the tool did is done, and that it was
-// called is durable. See docs/adr/0011.
-func (j callJournal) Finished(rec bridge.Record) error {
-	if err := j.record.ready(); err != nil {
-		return err
-	}
-	var events []audit.Event
-	wall := rec.Wall.Microseconds()
-	switch rec.State {
-	case bridge.Refused:
-		events = append(j.approval(rec), audit.CallRefused{
-			Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Via: string(rec.Via), Class: string(rec.Class), Code: string(rec.Code),
-			Args: j.payload(rec.Args), Request: rec.RequestBytes, Wall: wall,
-		})
-	case bridge.Discarded:
-		events = []audit.Event{audit.CallDiscarded{Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Wall: wall}}
-	default:
-		decision := string(rec.State)
-		if rec.State == bridge.Done && rec.Class != "" {
-			decision = "failed"
-		}
-		events = []audit.Event{audit.CallFinished{
-			Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Decision: decision, Class: string(rec.Class), Code: string(rec.Code),
-			Wall: wall, Waited: rec.Waited.Microseconds(), Response: rec.ResponseBytes,
-		}}
-	}
-	if err := j.record.later(events...); err != nil || j.next == nil {
-		return err
-	}
-	return j.next.Finished(rec)
-}
-
-func (j callJournal) payload(args json.RawMessage) *audit.Payload {
-	if args == nil {
-		return nil
-	}
-	return j.record.run.Payload(args)
-}
-
-// approval is the decision about a call, if there was one.
-func (j callJournal) approval(rec bridge.Record) []audit.Event {
-	a := rec.Approval
-	if a == nil {
-		return nil
-	}
-	verdict := "deny"
-	if a.Verdict == bridge.Allow {
-		verdict = "allow"
-	}
-	return []audit.Event{audit.Approval{
-		Call: rec.Seq, ID: rec.ID, Tool: rec.Tool, Verdict: verdict, By: a.By, Reason: a.Reason,
-		Edited: j.payload(a.Edited), Waited: rec.Waited.Microseconds(),
-	}}
 }
 
 // network records events of the network.

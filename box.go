@@ -102,7 +102,7 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 		}
 	}
 	if c.Tools != nil {
-		if err := b.serve(c.Tools); err != nil {
+		if err := b.serve(ctx, c.Tools); err != nil {
 			return b.failed(), err
 		}
 	}
@@ -240,7 +240,7 @@ func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sa
 	if err != nil {
 		return nil, err
 	}
-	if err := b.recordIn(r.recordKept(pl)); err != nil {
+	if err := b.recordIn(r.recordKept(ctx, pl)); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	if b.record != nil {
@@ -249,7 +249,7 @@ func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sa
 		}
 	}
 	if t != nil {
-		if err := b.serve(t); err != nil {
+		if err := b.serve(ctx, t); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 	}
@@ -280,8 +280,10 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 		return s.box.failed(), container.ErrClosed
 	}
 	defer s.box.users.leave()
+	end := s.box.follow(ctx, c)
 	res, err := s.box.run(ctx, c, amongOthers)
 	err = errors.Join(err, s.box.record.ended(res))
+	end(res, err)
 	s.box.runtime.counters.ended(res)
 	return res, err
 }

@@ -51,8 +51,8 @@ type ToolService struct {
 }
 
 // Serve gives a sandbox the tools. Nothing has run in it yet, and the watcher
-// is open until after Close. What the bridge has of Hold and Journal takes the
-// place of Options'.
+// is open until after Close. What the bridge has of Hold, Journal and Context
+// takes the place of Options'.
 func (t *Tools) Serve(w *bridge.Watcher, b Bridge) (*ToolService, error) {
 	set, files, err := t.build()
 	if err != nil {
@@ -70,6 +70,9 @@ func (t *Tools) Serve(w *bridge.Watcher, b Bridge) (*ToolService, error) {
 	o.Hold = b.Hold
 	if b.Journal != nil {
 		o.Journal = b.Journal
+	}
+	if b.Context != nil {
+		o.Context = b.Context
 	}
 	s := &ToolService{broker: bridge.NewBroker(set, o)}
 	if s.files, err = bridge.ServeFiles(w, h, s.broker); err != nil {
@@ -106,13 +109,13 @@ func (s *ToolService) Close() error {
 }
 
 // serve gives the sandbox tools of ours. Nothing has run in it yet.
-func (b *box) serve(t *Tools) error {
+func (b *box) serve(ctx context.Context, t *Tools) error {
 	w, err := b.runtime.bridgeWatcher()
 	if err != nil {
 		return err
 	}
 	at := b.bridge()
-	at.Journal = b.record.journal(t.Options.Journal)
+	at.Journal, at.Context = b.record.journal(t.Options.Journal), b.record.placed(ctx)
 	s, err := t.Serve(w, at)
 	if err != nil {
 		return err
@@ -125,6 +128,7 @@ func (b *box) serve(t *Tools) error {
 func (b *box) serveBy(ctx context.Context, h ToolHost) error {
 	at := b.bridge()
 	at.Journal = b.record.journal(nil)
+	b.record.calledElsewhere()
 	c := &calls{host: h}
 	b.calls = c // from here on it has an end
 	var err error

@@ -132,6 +132,9 @@ type Options struct {
 	// gives one, which is closed after the Runtime. What cannot be recorded is
 	// not done. Nil means that nothing is recorded.
 	Audit *audit.Log
+	// Telemetry is told of every run and kept sandbox while it goes on; package
+	// telemetry has one for OpenTelemetry. Nil means nobody.
+	Telemetry Telemetry
 	// NetHelper is the program that holds the network of a sandbox. Empty means
 	// isolate-netd beside this executable or in ../libexec/isolate. Programs
 	// that call netd.Init first in main may name themselves.

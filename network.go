@@ -33,18 +33,24 @@ type (
 // helperName is the program that holds the network of a sandbox.
 const helperName = "isolate-netd"
 
-// netHelper is the path of that program; "" if there is none. It stands beside
-// this executable or in libexec: never in PATH, which others may have written.
+// netHelper is the path of that program; "" if there is none.
 func netHelper(given string) string {
 	if given != "" {
 		return given
 	}
+	return Helper(helperName)
+}
+
+// Helper is the path of a program that belongs to isolate, by its name; "" if it
+// is not there. It stands beside this executable or in ../libexec/isolate: never
+// in PATH, which others may have written.
+func Helper(name string) string {
 	self := ownFile()
 	if self == "" {
 		return ""
 	}
 	dir := filepath.Dir(self)
-	for _, p := range []string{filepath.Join(dir, helperName), filepath.Join(filepath.Dir(dir), "libexec", "isolate", helperName)} {
+	for _, p := range []string{filepath.Join(dir, name), filepath.Join(filepath.Dir(dir), "libexec", "isolate", name)} {
 		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return p
 		}

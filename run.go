@@ -162,7 +162,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 		return t, &t.streams, nil
 	}
 	digest := noDigests
-	if b.record != nil {
+	if b.record != nil && b.record.logged {
 		digest = withDigests
 	}
 	s, err := openStreams(c, b.plan.Limits.Output, over, digest)

@@ -40,6 +40,8 @@ type Runtime struct {
 	counters counters
 
 	watcher *bridge.Watcher // of all tool bridges; nil until the first
+
+	unwatch func() // ends what Telemetry.Watch began; nil without one
 }
 
 // Defaults of Options.
@@ -105,11 +107,15 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			return nil, errors.Join(err, base.Close())
 		}
 	}
-	return &Runtime{
+	r := &Runtime{
 		options: o, base: base, facts: gatherFacts(base, o.Dir, o.NetHelper, checks), begun: begun,
 		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
-	}, nil
+	}
+	if o.Telemetry != nil {
+		r.unwatch = o.Telemetry.Watch(r)
+	}
+	return r, nil
 }
 
 // DefaultDir is the run-time directory that Open uses if Options name none.
@@ -171,7 +177,7 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
 	}
 	defer r.calls.Done()
-	rec := r.record(pl, c)
+	rec := r.record(ctx, pl, c)
 	box, err := r.open(ctx, pl, container.OneShot)
 	if err != nil {
 		res := Result{Reason: unfinished(ctx, err), Plan: pl.Digest}
@@ -371,6 +377,9 @@ func (r *Runtime) Close() error {
 		errs = append(errs, begun.Close())
 	}
 	errs = append(errs, r.base.Close())
+	if r.unwatch != nil {
+		r.unwatch()
+	}
 	return errors.Join(errs...)
 }
 

@@ -191,6 +191,9 @@ func (r *record) tally(b *box) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bump(&c.safety.Attempts, classUnrouted, uint64(unrouted))
+	if !r.logged {
+		return
+	}
 	for what, n := range counted {
 		bump(&c.safety.Counted, what, uint64(n))
 		bump(&c.safety.Recorded, what, uint64(recorded[what]))

@@ -20,8 +20,9 @@ type logFile struct {
 	origin string
 	size   int64 // bytes that are frames
 	tree   tree
-	after  string // digest of the checkpoint that is the last frame; empty at the start
-	hashes stored // what the last write added to the tree
+	after  string   // digest of the checkpoint that is the last frame; empty at the start
+	hashes stored   // what the last write added to the tree
+	leaves [][]byte // the records of the last write
 	syncs  syncer
 }
 
@@ -47,22 +48,28 @@ type entry struct {
 	policy string
 }
 
+// envelope is the entry as the record number seq.
+func (e entry) envelope(seq int64, after string) envelope {
+	return envelope{
+		After: after, Data: e.event, Seq: seq, Run: e.run, Policy: e.policy,
+		Time: e.time.UTC().Format(timeForm), Mono: e.mono.Microseconds(),
+	}
+}
+
 // write appends a batch and its checkpoint and makes both durable. After an
 // error nothing is known of what is on disk, and the file is not to be used
 // any more.
 func (l *logFile) write(batch []entry, signers ...note.Signer) (Checkpoint, []byte, error) {
 	var out []byte
 	after := l.after
-	l.hashes = l.hashes[:0]
+	l.hashes, l.leaves = l.hashes[:0], l.leaves[:0]
 	for _, e := range batch {
-		b, err := encode(envelope{
-			After: after, Data: e.event, Seq: l.tree.size, Run: e.run, Policy: e.policy,
-			Time: e.time.UTC().Format(timeForm), Mono: e.mono.Microseconds(),
-		})
+		b, err := encode(e.envelope(l.tree.size, after))
 		if err != nil {
 			return Checkpoint{}, nil, err
 		}
 		after = ""
+		l.leaves = append(l.leaves, b)
 		l.tree.grow(tlog.RecordHash(b), func(h tlog.Hash) { l.hashes = append(l.hashes, h) })
 		out = appendFrame(out, kindRecord, b)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Record is one event with its envelope, as it stands in a log.
@@ -33,6 +35,9 @@ type Record struct {
 	// Bytes is the whole record: the leaf of the tree.
 	Bytes []byte
 }
+
+// Leaf is the hash of the record as a leaf of its tree.
+func (r Record) Leaf() tlog.Hash { return tlog.RecordHash(r.Bytes) }
 
 // envelope is a record in JSON.
 type envelope struct {

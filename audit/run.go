@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ type Run struct {
 	key    *Key
 	group  *group
 	file   logFile
+	seen   Watch
 
 	// counts and seal.Checkpoint are the writer's, see group.
 	counts map[string]int64
@@ -41,10 +43,20 @@ type Seal struct {
 	Host []byte
 }
 
+// Watch is told what is durable: records in their order, and the checkpoint
+// that covers them. One goroutine at a time calls it, and callers of Append wait
+// for it. The records are its to keep. Nil is nobody.
+type Watch func([]Record, Checkpoint)
+
 // Run opens the log of a run. It returns when the first record is durable and
 // the host log knows of the run: only then may anything of the run begin.
 // What is known of it by then may be written along as first.
 func (l *Log) Run(start RunStart, first ...Event) (*Run, error) {
+	return l.RunWatched(nil, start, first...)
+}
+
+// RunWatched is Run with somebody who is told what is durable.
+func (l *Log) RunWatched(w Watch, start RunStart, first ...Event) (*Run, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -52,7 +64,7 @@ func (l *Log) Run(start RunStart, first ...Event) (*Run, error) {
 	}
 	l.runs.Add(1)
 	l.mu.Unlock()
-	r, err := l.createRun(start, first)
+	r, err := l.createRun(w, start, first)
 	if err != nil {
 		l.runs.Done()
 		return nil, err
@@ -60,8 +72,8 @@ func (l *Log) Run(start RunStart, first ...Event) (*Run, error) {
 	return r, nil
 }
 
-func (l *Log) createRun(start RunStart, first []Event) (*Run, error) {
-	r := &Run{log: l, policy: start.Plan, counts: map[string]int64{}}
+func (l *Log) createRun(w Watch, start RunStart, first []Event) (*Run, error) {
+	r := &Run{log: l, policy: start.Plan, seen: w, counts: map[string]int64{}}
 	if err := r.create(); err != nil {
 		return nil, err
 	}
@@ -90,7 +102,7 @@ func (l *Log) createRun(start RunStart, first []Event) (*Run, error) {
 // the run goes on.
 func (r *Run) create() error {
 	for range 10 {
-		id, err := newID(r.log)
+		id, err := newID(r.log.now())
 		if err != nil {
 			return err
 		}
@@ -115,12 +127,12 @@ func (r *Run) create() error {
 }
 
 // newID makes the id of a run: its time, by which they sort, and random bits.
-func newID(l *Log) (string, error) {
+func newID(at time.Time) (string, error) {
 	b := make([]byte, 4)
 	if _, err := rand.Read(b); err != nil {
 		return "", err
 	}
-	return l.now().UTC().Format("20060102-150405.000000-") + hex.EncodeToString(b), nil
+	return at.UTC().Format("20060102-150405.000000-") + hex.EncodeToString(b), nil
 }
 
 // write is the group's write. It fills in what the last record says of all.
@@ -137,7 +149,22 @@ func (r *Run) write(batch []entry) error {
 		return err
 	}
 	r.seal.Checkpoint = c
+	r.seen.tell(r.file.leaves, c)
 	return nil
+}
+
+// tell hands records on that were just encoded.
+func (w Watch) tell(leaves [][]byte, c Checkpoint) {
+	if w == nil {
+		return
+	}
+	list := make([]Record, 0, len(leaves))
+	for _, b := range leaves {
+		if r, err := ParseRecord(b); err == nil { // what encode has made can be read
+			list = append(list, r)
+		}
+	}
+	w(list, c)
 }
 
 // ID is the id of the run.

@@ -86,6 +86,9 @@ func (c *call) run() {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
+	if more := c.b.options.Context; more != nil {
+		ctx = more(ctx, c.record())
+	}
 	stop := context.AfterFunc(ctx, func() { c.expired(ctx, limit) })
 	c.invoke(ctx, limit, stop)
 }

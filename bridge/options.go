@@ -37,6 +37,9 @@ type Options struct {
 	// decision is there: the run's clock stands still meanwhile. Nil means no
 	// clock.
 	Hold func() (release func())
+	// Context gives the context of an accepted call more to carry before its
+	// tool gets it, such as a place in a trace. Nil adds nothing.
+	Context func(context.Context, Record) context.Context
 }
 
 // Defaults of Options, from the protocol's rules (4, 11) and the design.

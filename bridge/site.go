@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"os"
 
 	"github.com/isolate-run/isolate/internal/dirfd"
@@ -18,4 +19,6 @@ type Site struct {
 	Hold func() (release func())
 	// Journal records the calls. Nil means that nothing does.
 	Journal Journal
+	// Context is that of Options. Nil means that it adds nothing.
+	Context func(context.Context, Record) context.Context
 }

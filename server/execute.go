@@ -75,7 +75,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	}
 	parent := r.Context()
 	if q.Detach {
-		parent = s.ctx
+		parent = traced(s.ctx, r)
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	who, _ := r.Context().Value(peerKey{}).(peer)

@@ -11,76 +11,63 @@ import (
 	"time"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/metrics"
 )
 
-// metric is one family in the text format of Prometheus (version 0.0.4). It is
-// written by hand: these few numbers need no registry, and Prometheus's own
-// would be linked into every command.
-type metric struct {
-	name, kind, help string
-	// label is the name of the label of samples; empty means that there is
-	// one sample without.
-	label   string
-	samples map[string]float64
-	// histograms take the place of samples, for the kind "histogram".
-	histograms map[string]isolate.Histogram
-}
-
-func one(v float64) map[string]float64 { return map[string]float64{"": v} }
-
-// metrics are the numbers of a server. None has a name in it that a program or
-// a caller chose.
-func (s *Server) metrics() []metric {
-	st := s.stats()
-	p := st.Pool
-	ended := map[string]float64{}
-	for reason, n := range p.Runs {
-		ended[reason] = float64(n)
-	}
+// metrics are the numbers of a server: those of its Runtime, and its own. None
+// has a name in it that a program or a caller chose.
+func (s *Server) metrics() []metrics.Metric {
 	draining := 0.0
-	if st.Draining {
+	if s.isDraining() {
 		draining = 1
 	}
-	var security []metric
-	if s.options.Runtime != nil {
-		security = securityMetrics(s.options.Runtime.Security())
+	var list []metrics.Metric
+	if rt := s.options.Runtime; rt != nil {
+		list = metrics.Of(rt.Stats(), rt.Security())
 	}
-	return append([]metric{
-		{name: "isolate_runs_total", kind: "counter", help: "Runs that have ended, by reason.", label: "reason", samples: ended},
-		{name: "isolate_runs_running", kind: "gauge", help: "Runs that go on.", samples: one(float64(st.Running))},
-		{name: "isolate_sandboxes", kind: "gauge", help: "Sandboxes in use or being taken down.", samples: one(float64(p.Sandboxes))},
-		{name: "isolate_sandboxes_max", kind: "gauge", help: "Most sandboxes at once.", samples: one(float64(p.MaxSandboxes))},
-		{name: "isolate_sandboxes_kept", kind: "gauge", help: "Sandboxes that callers keep.", samples: one(float64(st.Kept))},
-		{name: "isolate_sandboxes_ahead", kind: "gauge", help: "Sandboxes made ahead.", samples: one(float64(p.Spares))},
-		{name: "isolate_sandboxes_taken_total", kind: "counter", help: "Sandboxes taken, made ahead or made while the caller waited.", label: "made", samples: map[string]float64{"ahead": float64(p.Ahead), "now": float64(p.Made)}},
-		{name: "isolate_cells", kind: "gauge", help: "Root file systems kept ready.", samples: one(float64(p.Cells))},
-		{name: "isolate_callers_waiting", kind: "gauge", help: "Callers that wait for a sandbox.", samples: one(float64(p.Waiting))},
-		{name: "isolate_callers_refused_total", kind: "counter", help: "Callers turned away because too many waited.", samples: one(float64(p.Refused))},
-		{name: "isolate_callers_waited_seconds_total", kind: "counter", help: "Time that callers waited for a sandbox.", samples: one(p.Waited.Seconds())},
-		{name: "isolate_blocked_calls_total", kind: "counter", help: "System calls refused and recorded, in ended runs.", samples: one(float64(p.Blocked))},
-		{name: "isolate_tear_down_errors_total", kind: "counter", help: "Sandboxes and cells that did not go as they should.", samples: one(float64(p.TearDownErrors))},
-		{name: "isolate_connections", kind: "gauge", help: "Open connections.", samples: one(float64(st.Connections))},
-		{name: "isolate_draining", kind: "gauge", help: "1 when the server takes nothing new.", samples: one(draining)},
-		{name: "isolate_start_time_seconds", kind: "gauge", help: "When the server started, in Unix time.", samples: one(float64(st.Began.UnixMilli()) / 1e3)},
-	}, security...)
+	own := func(name, help string, v float64) metrics.Metric {
+		return metrics.Metric{Name: name, Kind: metrics.Gauge, Help: help, Samples: metrics.One(v)}
+	}
+	return append(list,
+		own("isolate_runs_running", "Runs that go on.", float64(s.runs.count())),
+		own("isolate_sandboxes_kept", "Sandboxes that callers keep.", float64(s.kept.count())),
+		own("isolate_connections", "Open connections.", float64(len(s.room)-1)), // one is for the next
+		own("isolate_draining", "1 when the server takes nothing new.", draining),
+		own("isolate_start_time_seconds", "When the server started, in Unix time.", float64(s.began.UnixMilli())/1e3),
+	)
 }
 
-func (m metric) write(w io.Writer) {
-	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)
-	for _, value := range slices.Sorted(maps.Keys(m.samples)) {
+// write writes a family in the text format of Prometheus (version 0.0.4), by
+// hand: these few numbers need no registry, and Prometheus's own would be linked
+// into every command.
+func write(w io.Writer, m metrics.Metric) {
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", m.Name, m.Help, m.Name, m.Kind)
+	for _, value := range slices.Sorted(maps.Keys(m.Samples)) {
 		label := ""
-		if m.label != "" {
-			label = fmt.Sprintf("{%s=%q}", m.label, value) // reasons are plain words
+		if m.Label != "" {
+			label = fmt.Sprintf("{%s=%q}", m.Label, value) // reasons are plain words
 		}
-		fmt.Fprintf(w, "%s%s %v\n", m.name, label, m.samples[value])
+		fmt.Fprintf(w, "%s%s %v\n", m.Name, label, m.Samples[value])
 	}
-	m.writeHistograms(w)
+	writeHistograms(w, m)
+}
+
+// writeHistograms writes the buckets, the sum and the count of each label.
+func writeHistograms(w io.Writer, m metrics.Metric) {
+	for _, value := range slices.Sorted(maps.Keys(m.Histograms)) {
+		h := m.Histograms[value]
+		for i, n := range h.Buckets {
+			fmt.Fprintf(w, "%s_bucket{%s=%q,le=\"%v\"} %d\n", m.Name, m.Label, value, isolate.HistogramBounds[i].Seconds(), n)
+		}
+		fmt.Fprintf(w, "%s_bucket{%s=%q,le=\"+Inf\"} %d\n", m.Name, m.Label, value, h.Count)
+		fmt.Fprintf(w, "%s_sum{%s=%q} %v\n%s_count{%s=%q} %d\n", m.Name, m.Label, value, h.Sum.Seconds(), m.Name, m.Label, value, h.Count)
+	}
 }
 
 func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
 	var b strings.Builder
 	for _, m := range s.metrics() {
-		m.write(&b)
+		write(&b, m)
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = io.WriteString(w, b.String())

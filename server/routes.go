@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -87,12 +88,17 @@ func (s *Server) handler(most level) http.Handler {
 			if r.body >= 0 {
 				req.Body = http.MaxBytesReader(w, req.Body, r.body)
 			}
-			if err := r.do(s, w, req); err != nil {
+			if err := r.do(s, w, req.WithContext(traced(req.Context(), req))); err != nil {
 				fail(w, err)
 			}
 		})
 	}
 	return mux
+}
+
+// traced is ctx at the place in a trace that a request has named in its headers.
+func traced(ctx context.Context, r *http.Request) context.Context {
+	return isolate.WithTraceContext(ctx, r.Header.Get("traceparent"), r.Header.Get("tracestate"))
 }
 
 func (s *Server) newHTTP() *http.Server {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/metrics"
 )
 
 type openAPIFile struct {
@@ -191,10 +192,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, m := range append(bare(t).metrics(), securityMetrics(isolate.SecurityStats{})...) {
-		known[m.name] = true
-		if !strings.Contains(string(text), "`"+m.name) {
-			t.Errorf("docs/metrics.md has no %s", m.name)
+	for _, m := range append(bare(t).metrics(), metrics.Of(isolate.Stats{}, isolate.SecurityStats{})...) {
+		known[m.Name] = true
+		if !strings.Contains(string(text), "`"+m.Name) {
+			t.Errorf("docs/metrics.md has no %s", m.Name)
 		}
 	}
 	board, err := os.ReadFile("../contrib/grafana.json")
@@ -232,9 +233,9 @@ func TestMetricsFormat(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range s.metrics() {
-		if counter := m.kind == "counter"; counter != strings.HasSuffix(m.name, "_total") {
-			t.Errorf("%s is a %s", m.name, m.kind)
+	for _, m := range append(s.metrics(), metrics.Of(isolate.Stats{}, isolate.SecurityStats{})...) {
+		if counter := m.Kind == metrics.Counter; counter != strings.HasSuffix(m.Name, "_total") {
+			t.Errorf("%s is a %s", m.Name, m.Kind)
 		}
 	}
 }

@@ -4,8 +4,9 @@
 // The program is run directly, without a shell, once per call, in a session and
 // process group of its own, and the group is killed at the time limit, when the
 // call is cancelled, and when the program itself has ended (what escapes is
-// told in internal/procgroup). Its environment is PATH, HOME, LANG and what the
-// caller names. It has all rights of whoever runs isolate: it is one of the
+// told in internal/procgroup). Its environment is PATH, HOME, LANG, what the
+// caller names, and the place in a trace (TRACEPARENT, TRACESTATE) that the call
+// has, if any. It has all rights of whoever runs isolate: it is one of the
 // host's programs, not one of the sandbox's.
 //
 // An exit code other than 0 is a failure. A program that fails on purpose may
@@ -27,11 +28,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/internal/procgroup"
+	"github.com/isolate-run/isolate/internal/tracecontext"
 )
 
 const (
@@ -94,7 +97,7 @@ func (p Program) run(ctx context.Context, file string, c bridge.Call) (bridge.Re
 	}
 	defer pipes.close()
 	group, err := procgroup.Start(procgroup.Command{
-		Path: file, Args: p.Args, Dir: p.Dir, Env: p.Env,
+		Path: file, Args: p.Args, Dir: p.Dir, Env: traced(ctx, p.Env),
 		Stdin: pipes.theirs[0], Stdout: pipes.theirs[1], Stderr: pipes.theirs[2],
 	})
 	pipes.closeTheirs()
@@ -122,6 +125,16 @@ func (p Program) run(ctx context.Context, file string, c bridge.Call) (bridge.Re
 		return bridge.Reply{}, badResult(err, out, stderr)
 	}
 	return bridge.Reply{Value: value}, nil
+}
+
+// traced is the environment with the place in a trace that the context has. What
+// the author has set stays.
+func traced(ctx context.Context, env []string) []string {
+	more := tracecontext.Of(ctx).Environ()
+	if more == nil || slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, tracecontext.ParentVariable+"=") }) {
+		return env
+	}
+	return append(slices.Clone(env), more...)
 }
 
 // oneValue checks that out is one JSON value and nothing else.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/internal/plaintext"
+	"github.com/isolate-run/isolate/internal/tracecontext"
 )
 
 // Codes of failures that only these tools have; their class is failed.
@@ -62,7 +63,7 @@ func (s *Server) call(ctx context.Context, name string, hasOutput bool, c bridge
 			return bridge.Reply{}, failed(CodeToolChanged, "the tool is not what it was when the run began; nothing was done", "the server was connected again and describes it otherwise")
 		}
 		unsent := &atomic.Bool{}
-		result, err := now.CallTool(context.WithValue(ctx, unsentKey{}, unsent), &sdk.CallToolParams{Name: name, Arguments: c.Args})
+		result, err := now.CallTool(context.WithValue(ctx, unsentKey{}, unsent), &sdk.CallToolParams{Meta: tracecontext.Of(ctx).Fields(), Name: name, Arguments: c.Args})
 		switch {
 		case err == nil:
 			return reply(ctx, result, hasOutput, c.Files)

@@ -25,7 +25,7 @@ static const char magic[8] = "\0isolat\1";
 enum { header = 12, most = 1 << 20, refused = 125, names_most = 64 };
 
 // The variables that the command looks at, beside those of --env-from.
-static const char *const always[] = {"TERM", "XDG_RUNTIME_DIR", "HOME", "SSH_AUTH_SOCK"};
+static const char *const always[] = {"TERM", "XDG_RUNTIME_DIR", "HOME", "SSH_AUTH_SOCK", "TRACEPARENT", "TRACESTATE"};
 
 // What is found in the command line.
 struct wanted {

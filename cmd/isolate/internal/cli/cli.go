@@ -32,6 +32,12 @@ const (
 	exitSignal  = 128 // added to the number of a signal
 )
 
+// The variables with the place in a trace that a command begins at.
+const (
+	traceParent = "TRACEPARENT"
+	traceState  = "TRACESTATE"
+)
+
 // app is one call of the command: what it was given and what it came to.
 type app struct {
 	stdin          io.Reader
@@ -67,6 +73,13 @@ type app struct {
 	// behind are runs whose command has not waited for them.
 	behind sync.WaitGroup
 
+	// exporter makes what sends telemetry; nil if this program cannot.
+	exporter Exporter
+	// telemetry is told of runs; nil is nobody.
+	telemetry isolate.Telemetry
+	// unsent is what OpenTelemetry was not told, and why; empty if nothing.
+	unsent string
+
 	// mistakes are what is wrong with the flags, found before they are parsed.
 	mistakes []plan.Problem
 	// typed are the arguments of a command line that names no command.
@@ -95,16 +108,23 @@ func openRuntime(ctx context.Context, o isolate.Options) (runtime, error) {
 }
 
 // Run runs the command line args, args[0] being the command's own name, and
-// returns the exit code. It reads the caller's environment for --env-from and
-// the working directory for relative paths.
+// returns the exit code. It reads the caller's environment for --env-from,
+// telemetry and the place in a trace, and the working directory for relative
+// paths. It does not return if another program has to go on, see becomeTelling.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return RunWithTelemetry(ctx, nil, args, stdin, stdout, stderr)
+}
+
+// RunWithTelemetry is Run in a program that can send telemetry.
+func RunWithTelemetry(ctx context.Context, e Exporter, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	dir, err := os.Getwd()
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		getenv: os.LookupEnv, environ: os.Environ,
 		dir: dir, dirErr: err, line: args,
-		open: openRuntime,
+		open: openRuntime, exporter: e,
 	}
+	a.becomeTelling(args)
 	return a.main(ctx, args[min(1, len(args)):])
 }
 
@@ -114,7 +134,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 
 func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(a.checkFlags(root, args))
-	if err := root.ExecuteContext(ctx); err != nil {
+	parent, _ := a.getenv(traceParent)
+	state, _ := a.getenv(traceState)
+	if err := root.ExecuteContext(isolate.WithTraceContext(ctx, parent, state)); err != nil {
 		// Flags are checked beforehand and commands return nil, so this is
 		// an argument that cobra understood in another way than we did.
 		return a.refuse(plan.Problem{What: err.Error()})

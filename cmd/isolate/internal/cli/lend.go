@@ -16,6 +16,7 @@ import (
 	"github.com/isolate-run/isolate/bridge/loan"
 	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/internal/tracecontext"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -55,7 +56,7 @@ func (a *app) toolsElsewhere(ctx context.Context, r *reader, s *toolset) bool {
 	if len(problems) > 0 {
 		return false
 	}
-	code, err := a.handOver(socket, r, o)
+	code, err := a.handOver(ctx, socket, r, o)
 	switch {
 	case errors.Is(err, client.ErrDied):
 		code = a.refuse(serverDied())
@@ -75,10 +76,10 @@ type attempt struct {
 
 // seen are the variables that a command looks at, beside those of --env-from;
 // package ahead passes the same.
-var seen = []string{"TERM", "XDG_RUNTIME_DIR", "HOME", "SSH_AUTH_SOCK"}
+var seen = []string{"TERM", "XDG_RUNTIME_DIR", "HOME", "SSH_AUTH_SOCK", traceParent, traceState}
 
 // handOver passes this command to the server and serves its tools until it ends.
-func (a *app) handOver(socket string, r *reader, o opened) (code int, err error) {
+func (a *app) handOver(ctx context.Context, socket string, r *reader, o opened) (code int, err error) {
 	call, err := a.doorCall(r)
 	if err != nil {
 		return 0, err
@@ -98,7 +99,7 @@ func (a *app) handOver(socket string, r *reader, o opened) (code int, err error)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		lendTools(ours, o)
+		lendTools(ctx, ours, o)
 	}()
 	signals := make(chan os.Signal, 8)
 	from := a.source()
@@ -148,10 +149,16 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
+// carry gives calls the place in a trace that ctx has.
+func carry(ctx context.Context) func(context.Context, bridge.Record) context.Context {
+	at := tracecontext.Of(ctx)
+	return func(call context.Context, _ bridge.Record) context.Context { return tracecontext.With(call, at) }
+}
+
 // lendTools serves the tools to the sandbox whose bridge comes over conn, until
 // the run is over. What goes wrong is said to the other side, which has to say
-// it to the user.
-func lendTools(conn *net.UnixConn, o opened) {
+// it to the user. Calls have the place in a trace that ctx has.
+func lendTools(ctx context.Context, conn *net.UnixConn, o opened) {
 	b, err := loan.Borrow(conn)
 	if err != nil {
 		return // the server had no sandbox to lend
@@ -178,7 +185,7 @@ func lendTools(conn *net.UnixConn, o opened) {
 	}
 	s, err := o.tools.Serve(w, isolate.Bridge{
 		Root: b.Root, Workspace: b.Workspace, Owner: b.Owner,
-		Hold: hold, Journal: b.Journal(),
+		Hold: hold, Journal: b.Journal(), Context: carry(ctx),
 	})
 	if err != nil {
 		_ = b.Failed(err)

@@ -41,6 +41,8 @@ type outcome struct {
 	repair string
 	// wantsTools says that the program seems to have failed for want of tools.
 	wantsTools bool
+	// unsent is what OpenTelemetry was not told, and why; empty if nothing.
+	unsent string
 	// openLine says that standard output, terminal or not, ends within a line.
 	openLine bool
 }
@@ -93,6 +95,9 @@ func (a *app) conclude(r request, o outcome) {
 	}
 	if o.wantsTools {
 		lines = append(lines, "isolate: "+noToolsGiven)
+	}
+	if o.unsent != "" {
+		lines = append(lines, "isolate: "+o.unsent)
 	}
 	if o.midLine && len(lines)+len(o.problems) > 0 {
 		fmt.Fprintln(a.stderr)
@@ -152,7 +157,7 @@ func (a *app) attend(i *interrupts, r request) outcome {
 	a.behind.Go(func() {
 		done <- r.audit.recorded(func(l *audit.Log) outcome {
 			r.cmd.Audit = l
-			return r.attested(l, a.once(i, r))
+			return r.attested(l, a.followed(i, r))
 		})
 	})
 	select {
@@ -174,6 +179,16 @@ func (a *app) openTerminal() (*session, error) {
 		return nil, errNotATerminal
 	}
 	return openSession(a.source(), in, out)
+}
+
+// followed runs the program of a request, and tells of it whom it is to be told.
+func (a *app) followed(i *interrupts, r request) (o outcome) {
+	t, end := a.openTelemetry(i.ctx, withoutMetrics, nil)
+	a.telemetry = t
+	o = a.once(i, r)
+	end()
+	o.unsent = a.unsent
+	return o
 }
 
 // once runs the program of a request in a Runtime of its own.
@@ -198,7 +213,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 			return a.withoutResult(i, &plan.Refusal{Problems: problems, Cause: i.ctx.Err()})
 		}
 	}
-	rt, err := a.open(i.ctx, runOptions(r))
+	rt, err := a.open(i.ctx, a.runOptions(r))
 	if err != nil {
 		return a.withoutResult(i, err)
 	}
@@ -267,8 +282,8 @@ func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatur
 }
 
 // runOptions are those of a Runtime for one run.
-func runOptions(r request) isolate.Options {
-	o := isolate.Options{Spares: isolate.NoSpares}
+func (a *app) runOptions(r request) isolate.Options {
+	o := isolate.Options{Spares: isolate.NoSpares, Telemetry: a.telemetry}
 	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 && !r.tools.given {
 		o.Expect = isolate.UsualCell
 	}

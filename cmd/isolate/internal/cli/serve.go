@@ -91,11 +91,20 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	if s.options.Audit != nil {
 		defer func() { err = errors.Join(err, s.options.Audit.Close()) }()
 	}
+	say := func(text string) { fmt.Fprintln(a.stderr, "isolate: "+text) }
+	var end func()
+	s.options.Telemetry, end = a.openTelemetry(i.ctx, withMetrics, say)
+	if a.unsent != "" {
+		say(a.unsent)
+	}
 	rt, err := isolate.Open(i.ctx, s.options)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rt.Close()) }()
+	defer func() {
+		end() // before the numbers are gone
+		err = errors.Join(err, rt.Close())
+	}()
 	if s.options.Dir == "" {
 		s.options.Dir = isolate.DefaultDir()
 	}
