@@ -258,7 +258,8 @@ func (b *bed) event(kind string, reason egress.Reason) egress.Event {
 			}
 		}
 	}
-	b.t.Errorf("no event %s/%s in %+v", kind, reason, b.log.all())
+	all := b.log.all()
+	b.t.Errorf("no event %s/%s among %d, the last of which are %+v", kind, reason, len(all), all[max(0, len(all)-20):])
 	return egress.Event{}
 }
 

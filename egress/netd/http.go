@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
@@ -25,23 +27,48 @@ const (
 	decrypted             // out of TLS that was ended here
 )
 
-// httpFlow serves HTTP/1 on a flow: every request is judged, and written anew
+// httpFlow serves HTTP on a flow: every request is judged, and written anew
 // for the other side, so that both read the same.
 type httpFlow struct {
 	*flow
+	form    form
+	secrets secrets
+	// ctx ends with the flow's service.
+	ctx context.Context
+
+	// Of HTTP/1, where requests come one by one.
 	c         conn
 	br        *bufio.Reader
-	form      form
 	transport *http.Transport
-	secrets   secrets
+
+	// mu guards what the flow knows of itself and what is open upstream:
+	// requests of HTTP/2 are at work at once.
+	mu   sync.Mutex
+	open []net.Conn
+	over bool
 }
 
-// serveHTTP serves requests until one is denied or a side has ended.
+func (fl *flow) newHTTP(f form) (h *httpFlow, end func()) {
+	h = &httpFlow{flow: fl, form: f, secrets: fl.network.secretsOf(fl.f)}
+	var cancel func()
+	h.ctx, cancel = context.WithCancel(fl.network.ctx)
+	return h, func() {
+		cancel()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.over = true
+		for _, c := range h.open {
+			_ = c.Close()
+		}
+	}
+}
+
+// serveHTTP serves requests of HTTP/1 until one is denied or a side has ended.
 func (fl *flow) serveHTTP(c conn, f form) {
-	h := &httpFlow{flow: fl, c: c, br: bufio.NewReaderSize(c, maxHead), form: f}
-	h.secrets = fl.network.secretsOf(fl.f)
-	h.transport = h.newTransport()
-	defer h.transport.CloseIdleConnections()
+	h, end := fl.newHTTP(f)
+	defer end()
+	h.c, h.br = c, bufio.NewReaderSize(c, maxHead)
+	h.transport = h.newTransport(1, protocolHTTP1)
 	patience := fl.network.times.Head
 	for {
 		head, err := nextHead(c, h.br, fl.network.times.Idle, patience)
@@ -62,50 +89,84 @@ func (fl *flow) serveHTTP(c conn, f form) {
 	}
 }
 
-// newTransport makes the upstream side: one connection at a time, to the
-// flow's host and nowhere else, without redirects and without a second version
-// of the protocol.
-func (h *httpFlow) newTransport() *http.Transport {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		c, err := h.connect(ctx, "tcp")
-		if err != nil || h.form != decrypted {
-			return c, err
-		}
-		t := tls.Client(c, &tls.Config{ServerName: string(h.f.Host.Name), RootCAs: h.network.options.Roots, NextProtos: []string{"http/1.1"}})
-		ctx, cancel := context.WithTimeout(ctx, h.network.times.Dial)
-		defer cancel()
-		if err := t.HandshakeContext(ctx); err != nil {
-			c.Close()
-			return nil, fmt.Errorf("%w: %w", errUpstreamTLS, err)
-		}
-		return t, nil
+// The protocols in TLS that is ended here (RFC 7301).
+const (
+	protocolHTTP1 = "http/1.1"
+	protocolHTTP2 = "h2"
+)
+
+// newTransport makes the upstream side: a few connections at a time, to the
+// flow's host and nowhere else, without redirects.
+func (h *httpFlow) newTransport(most int, protocols ...string) *http.Transport {
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.dial(protocols)
 	}
-	return &http.Transport{DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxConnsPerHost: 1,
-		MaxResponseHeaderBytes: 256 << 10, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	t := &http.Transport{DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxConnsPerHost: most, MaxResponseHeaderBytes: 256 << 10,
+		Protocols: new(http.Protocols)}
+	t.Protocols.SetHTTP1(true)
+	t.Protocols.SetHTTP2(slices.Contains(protocols, protocolHTTP2))
+	return t
+}
+
+// dial opens a connection to the flow's host. The caller holds mu.
+func (h *httpFlow) dial(protocols []string) (net.Conn, error) {
+	if h.over {
+		return nil, net.ErrClosed
+	}
+	c, err := h.connect(h.ctx, "tcp")
+	if err != nil {
+		return nil, err
+	}
+	h.open = append(h.open, c)
+	if h.form != decrypted {
+		return c, nil
+	}
+	t := tls.Client(c, &tls.Config{ServerName: string(h.f.Host.Name), RootCAs: h.network.options.Roots, NextProtos: protocols})
+	ctx, cancel := context.WithTimeout(h.ctx, h.network.times.Dial)
+	defer cancel()
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%w: %w", errUpstreamTLS, err)
+	}
+	return t, nil
 }
 
 var errUpstreamTLS = errors.New("cannot trust the host")
 
-// one serves one request. True means that the connection may carry another.
-func (h *httpFlow) one(head head, req *http.Request) bool {
+// verdict judges a request, whatever it came in.
+func (h *httpFlow) verdict(head head, req *http.Request) (path string, d egress.Decision) {
 	path, absolute := head.path()
 	q := egress.Request{Method: req.Method, Host: head.host, Path: path, Upgrade: upgrades(req)}
-	d := h.network.judge.DecideRequest(h.f, q)
+	h.mu.Lock()
+	d = h.network.judge.DecideRequest(h.f, q)
+	h.mu.Unlock()
 	if d.Allowed() && head.absolute != (h.form == proxied) || head.absolute && absolute != head.host {
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonHostMismatch
-		if head.absolute && h.form != proxied {
-			h.denyWith(req, head, d, http.StatusBadRequest)
-			return false
-		}
 	}
 	if d.Allowed() && h.network.placeholderIn(req, h.secrets) {
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonSecretScope
 	}
-	if !d.Allowed() {
+	return path, d
+}
+
+// one serves one request. True means that the connection may carry another.
+func (h *httpFlow) one(head head, req *http.Request) bool {
+	path, d := h.verdict(head, req)
+	switch {
+	case d.Reason == egress.ReasonHostMismatch && head.absolute && h.form != proxied:
+		h.denyWith(req, head, d, http.StatusBadRequest)
+		return false
+	case !d.Allowed():
 		h.deny(req, head, d, d.Reason)
 		return false
 	}
-	out := h.outgoing(req, q.Upgrade)
+	out := h.outgoing(req.WithContext(h.ctx))
+	if upgrades(req) {
+		out.Header.Set("Connection", "Upgrade")
+		out.Header.Set("Upgrade", req.Header.Get("Upgrade"))
+	}
 	if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
 		if _, err := io.WriteString(h.c, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 			return false
@@ -113,7 +174,7 @@ func (h *httpFlow) one(head head, req *http.Request) bool {
 	}
 	resp, err := h.transport.RoundTrip(out)
 	if err != nil {
-		h.failed(req, head, err)
+		h.deny(req, head, h.decision(), h.failed(err))
 		return false
 	}
 	defer resp.Body.Close()
@@ -123,8 +184,9 @@ func (h *httpFlow) one(head head, req *http.Request) bool {
 
 // outgoing is the request for the other side: what belongs to this connection
 // stays here.
-func (h *httpFlow) outgoing(req *http.Request, upgrade bool) *http.Request {
-	out := req.Clone(h.network.ctx)
+func (h *httpFlow) outgoing(req *http.Request) *http.Request {
+	out := req.Clone(req.Context())
+	out.Trailer = req.Trailer // filled when the body has been read
 	out.RequestURI = ""
 	scheme := "http"
 	if h.form == decrypted {
@@ -134,10 +196,6 @@ func (h *httpFlow) outgoing(req *http.Request, upgrade bool) *http.Request {
 	out.URL = &u
 	out.URL.Scheme, out.URL.Host, out.URL.User = scheme, net.JoinHostPort(h.f.Host.String(), fmt.Sprint(h.f.Port)), nil
 	removeHopByHop(out.Header)
-	if upgrade {
-		out.Header.Set("Connection", "Upgrade")
-		out.Header.Set("Upgrade", req.Header.Get("Upgrade"))
-	}
 	if _, set := out.Header["User-Agent"]; !set {
 		out.Header["User-Agent"] = nil // or the library adds its own
 	}
@@ -216,7 +274,7 @@ func (h *httpFlow) switched(resp *http.Response) {
 
 // noteRequest records an allowed request.
 func (h *httpFlow) noteRequest(req *http.Request, path string, d egress.Decision, resp *http.Response) {
-	e := h.event(egress.EventRequest)
+	e := h.about()
 	e.Verdict, e.Rule, e.Method, e.Host, e.Path, e.Status = egress.Allow, d.Rule, req.Method, req.Host, path, resp.StatusCode
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
 		e.Location = u.Host
@@ -246,31 +304,53 @@ func (h *httpFlow) deny(req *http.Request, head head, d egress.Decision, r egres
 }
 
 func (h *httpFlow) denyWith(req *http.Request, head head, d egress.Decision, status int) {
-	e := h.event(egress.EventRequest)
+	h.noteRefusal(req, head, d, status)
+	refuseHTTP(h.c, status, d)
+}
+
+// about is an event about a request.
+func (h *httpFlow) about() egress.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.event(egress.EventRequest)
+}
+
+func (h *httpFlow) decision() egress.Decision {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.d
+}
+
+// noteRefusal records a denied request.
+func (h *httpFlow) noteRefusal(req *http.Request, head head, d egress.Decision, status int) {
+	e := h.about()
 	e.Reason, e.Class, e.Hint, e.Host, e.Status = d.Reason, d.Class, d.Hint, head.host, status
 	e.Path, _ = head.path()
 	if req != nil {
 		e.Method = req.Method
 	}
 	h.network.events.deny(e)
-	refuseHTTP(h.c, status, d)
 }
 
-// failed answers a request that got no answer.
-func (h *httpFlow) failed(req *http.Request, head head, err error) {
-	r := egress.ReasonDialFailed
+// failed is why a request got no answer.
+func (h *httpFlow) failed(err error) egress.Reason {
 	switch {
 	case errors.Is(err, errRefused):
-		r = h.d.Reason
+		return h.decision().Reason
 	case errors.Is(err, errUpstreamTLS):
-		r = egress.ReasonUpstreamTLS
+		return egress.ReasonUpstreamTLS
 	}
-	h.deny(req, head, h.d, r)
+	return egress.ReasonDialFailed
+}
+
+// refusalText is what a program reads that does not look at headers.
+func refusalText(d egress.Decision) string {
+	return "isolate: " + d.Reason.Text() + " (" + string(d.Reason) + ")\n"
 }
 
 // refuseHTTP writes a refusal that ends the connection.
 func refuseHTTP(c conn, status int, d egress.Decision) {
-	body := "isolate: " + d.Reason.Text() + " (" + string(d.Reason) + ")\n"
+	body := refusalText(d)
 	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nX-Isolate-Reason: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), d.Reason, len(body), body)
 	linger(c)

@@ -117,14 +117,18 @@ func (fl *flow) intercept(c conn) {
 		fl.refused()
 		return
 	}
-	t := tls.Server(c, &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	t := tls.Server(c, &tls.Config{NextProtos: []string{protocolHTTP2, protocolHTTP1}, MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.leaf(fl.f.Host.Name) }})
 	_ = t.SetDeadline(time.Now().Add(fl.network.times.Head))
 	if err := t.Handshake(); err != nil {
 		return // it does not trust us; nothing went out
 	}
 	_ = t.SetDeadline(time.Time{})
-	fl.serveHTTP(&ended{t, c}, decrypted)
+	if t.ConnectionState().NegotiatedProtocol == protocolHTTP2 {
+		fl.serveHTTP2(t)
+	} else {
+		fl.serveHTTP(&ended{t, c}, decrypted)
+	}
 	_ = t.Close()
 }
 

@@ -76,28 +76,29 @@ func (t Times) withDefaults() Times {
 
 // Network is the network of one sandbox.
 type Network struct {
-	options Options
-	times   Times
-	judge   *egress.Judge
-	names   *nameTable
-	events  *events
-	rate    *bucket
-	stack   *stack.Stack
-	gate    *gate
-	flows   atomic.Uint64 // numbers them
-	ctx     context.Context
-	cancel  context.CancelFunc
-	desk    chan struct{} // rights to a connection to the resolver or the proxy
-	asking  chan struct{} // rights to a UDP socket that asks the resolver
-	open    atomic.Int64  // flows that have an opening and no closing event yet
-	work    sync.WaitGroup
+	options  Options
+	times    Times
+	judge    *egress.Judge
+	names    *nameTable
+	events   *events
+	rate     *bucket
+	stack    *stack.Stack
+	gate     *gate
+	flows    atomic.Uint64 // numbers them
+	ctx      context.Context
+	cancel   context.CancelFunc
+	desk     chan struct{} // rights to a connection to the resolver or the proxy
+	requests chan struct{} // rights to a request of HTTP/2
+	asking   chan struct{} // rights to a UDP socket that asks the resolver
+	open     atomic.Int64  // flows that have an opening and no closing event yet
+	work     sync.WaitGroup
 
 	finishing sync.Once
 }
 
 // New makes a network that denies everything until Set.
 func New(o Options) (*Network, error) {
-	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking)}
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.newStack(o.Link); err != nil {
 		n.cancel()

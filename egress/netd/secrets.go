@@ -1,9 +1,7 @@
 package netd
 
 import (
-	"bytes"
 	"encoding/base64"
-	"io"
 	"net/http"
 	"strings"
 
@@ -76,48 +74,6 @@ func decoded(v string) string {
 	return string(b)
 }
 
-// maxScrub bounds the bodies that are searched for an echo of a secret.
-const maxScrub = 1 << 20
-
-// scrub takes the values out of an answer that echoes them.
-func (s secrets) scrub(resp *http.Response) {
-	if len(s) == 0 {
-		return
-	}
-	replacer := s.replacer()
-	for name, values := range resp.Header {
-		for i, v := range values {
-			resp.Header[name][i] = replacer.Replace(v)
-		}
-	}
-	if !textual(resp.Header.Get("Content-Type")) || resp.ContentLength > maxScrub {
-		return
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxScrub))
-	rest := resp.Body
-	clean := []byte(replacer.Replace(string(b)))
-	if !bytes.Equal(clean, b) || err != nil {
-		if resp.ContentLength >= 0 {
-			resp.ContentLength += int64(len(clean) - len(b))
-			resp.Header.Del("Content-Length")
-		}
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(clean), rest), rest}
-}
-
-func (s secrets) replacer() *strings.Replacer {
-	const gone = "[removed]"
-	var pairs []string
-	for _, x := range s {
-		raw := x.value[strings.LastIndexByte(x.value, ' ')+1:]
-		pairs = append(pairs, x.value, gone, raw, gone, base64.StdEncoding.EncodeToString([]byte(raw)), gone, base64.StdEncoding.EncodeToString([]byte(":"+raw)), gone)
-	}
-	return strings.NewReplacer(pairs...)
-}
-
 // count is how many headers of an answer echo a secret.
 func (s secrets) count(resp *http.Response) int {
 	n := 0
@@ -131,9 +87,4 @@ func (s secrets) count(resp *http.Response) int {
 		}
 	}
 	return n
-}
-
-func textual(t string) bool {
-	t = strings.ToLower(t)
-	return t == "" || strings.HasPrefix(t, "text/") || strings.Contains(t, "json") || strings.Contains(t, "xml") || strings.Contains(t, "urlencoded")
 }
