@@ -99,6 +99,39 @@ func (r *Runtime) checkAudit(c Cmd) error {
 	}}}
 }
 
+// refused records that the machine or a plan refused a run, if that is what err
+// is. A nil log records nothing.
+func refused(l *audit.Log, program, digest string, err error) error {
+	var refusal *plan.Refusal
+	if l == nil || !errors.As(err, &refusal) {
+		return err
+	}
+	e := audit.RunRefused{Program: program, Plan: digest}
+	for _, p := range refusal.Problems {
+		e.Reasons = append(e.Reasons, p.What+": "+p.Rule)
+	}
+	if failed := l.Refused(e); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// refused is that for a command, of which telemetry is told too.
+func (r *Runtime) refused(ctx context.Context, c Cmd, pl plan.Plan, err error) error {
+	program := ""
+	if len(c.Args) > 0 {
+		program = c.Args[0]
+	}
+	if t := r.options.Telemetry; t != nil {
+		t.Run(ctx, TelemetryRun{Plan: pl, Program: program}).End(Result{Reason: ReasonSandboxError}, err)
+	}
+	l := r.options.Audit
+	if l == nil {
+		l = c.Audit
+	}
+	return refused(l, program, pl.Digest, err)
+}
+
 // recordKept begins the log of a kept sandbox.
 func (r *Runtime) recordKept(ctx context.Context, pl plan.Plan) *record {
 	start := runStart(pl)

@@ -142,6 +142,38 @@ func TestOneLogOnly(t *testing.T) {
 	}
 }
 
+// A run that is refused leaves a record of it, though it has no log.
+func TestRefusedRun(t *testing.T) {
+	a := openAudited(t)
+	for _, refused := range []struct {
+		policy isolate.Policy
+		cmd    isolate.Cmd
+	}{
+		{isolate.Policy{Rootfs: "/no/such\x01"}, isolate.Cmd{Args: []string{"sh"}}},
+		{isolate.Policy{}, isolate.Cmd{Args: []string{"/proc/self/exe"}}},
+	} {
+		var refusal *plan.Refusal
+		if _, err := a.Run(t.Context(), refused.policy, refused.cmd); !errors.As(err, &refusal) {
+			t.Fatalf("it gives %v", err)
+		}
+	}
+	var list []audit.RunRefused
+	err := audit.Records(a.dir, "", func(r audit.Record) error {
+		e, err := r.Decode()
+		if e, is := e.(audit.RunRefused); is {
+			list = append(list, e)
+		}
+		return err
+	})
+	if err != nil || len(list) != 2 || list[0].Program != "sh" || list[0].Plan != "" || len(list[0].Reasons) == 0 || list[1].Plan == "" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if !strings.Contains(list[0].Reasons[0], "/no/such") || !strings.Contains(list[1].Reasons[0], "/proc/self/exe") {
+		t.Errorf("%q", list)
+	}
+	a.verify(t)
+}
+
 // cases.md B 79: without a log nothing runs.
 func TestNothingRunsWithoutARecord(t *testing.T) {
 	a := openAudited(t)

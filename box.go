@@ -230,7 +230,7 @@ func (r *Runtime) SandboxWithTools(ctx context.Context, p Policy, t *Tools) (*Sa
 	}
 	pl, err := r.Plan(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, r.refused(ctx, Cmd{}, pl, err)
 	}
 	if err := r.enter(); err != nil {
 		return nil, err

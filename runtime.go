@@ -95,7 +95,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	}
 	checks, err := preflight(ctx, o.Dir)
 	if err != nil {
-		return nil, err
+		return nil, refused(o.Audit, "", "", err)
 	}
 	base, err := container.Open(ctx, o.Dir)
 	if err != nil {
@@ -164,14 +164,14 @@ func (r *Runtime) Run(ctx context.Context, p Policy, c Cmd) (Result, error) {
 	}
 	pl, err := r.Plan(ctx, p)
 	if err != nil {
-		return Result{Reason: ReasonSandboxError}, err
+		return Result{Reason: ReasonSandboxError}, r.refused(ctx, c, pl, err)
 	}
 	err = checkCmd(c, pl)
 	if err == nil {
 		err = r.checkAudit(c)
 	}
 	if err != nil {
-		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err
+		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, r.refused(ctx, c, pl, err)
 	}
 	if err := r.enter(); err != nil {
 		return Result{Reason: ReasonSandboxError, Plan: pl.Digest}, err

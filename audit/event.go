@@ -215,6 +215,13 @@ type RunSealed struct {
 	Cut   int64  `json:"cut_bytes,omitempty" doc:"bytes of an unfinished write that were cut off a recovered log; nobody was told that they were written"`
 }
 
+// RunRefused is a run that was refused before there was a sandbox. It has no log.
+type RunRefused struct {
+	Program string   `json:"program,omitempty" doc:"the program as it was asked for; none if nothing can run here"`
+	Plan    string   `json:"plan,omitempty" doc:"digest of the plan, if there was one"`
+	Reasons []string `json:"reasons" doc:"every point that was refused, and the rule"`
+}
+
 // LogRecovered says that an unfinished write was cut off the host log.
 type LogRecovered struct {
 	Cut int64 `json:"cut_bytes" doc:"bytes cut off; nobody was told that they were written"`
@@ -246,5 +253,6 @@ func (RunEnd) event() Name          { return "run.end" }
 func (LogCreated) event() Name      { return "log.created" }
 func (RunOpened) event() Name       { return "run.opened" }
 func (RunSealed) event() Name       { return "run.sealed" }
+func (RunRefused) event() Name      { return "run.refused" }
 func (LogRecovered) event() Name    { return "log.recovered" }
 func (KeyRotated) event() Name      { return "key.rotated" }

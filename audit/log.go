@@ -271,6 +271,9 @@ func (l *Log) key() Signer {
 // VerifierKey is the public half of the host key.
 func (l *Log) VerifierKey() string { return l.key().VerifierKey() }
 
+// Refused records a run that never was. It returns when that is durable.
+func (l *Log) Refused(e RunRefused) error { return l.group.do([]entry{l.entry(e)}) }
+
 // Close waits for the runs that are open and closes the host log.
 func (l *Log) Close() error {
 	l.mu.Lock()

@@ -52,6 +52,7 @@ var vocabulary = []Kind{
 	kindOf(LogCreated{}, "host", "The first record of the host log."),
 	kindOf(RunOpened{}, "host", "A run was opened."),
 	kindOf(RunSealed{}, "host", "A run has ended, or was found after a crash."),
+	kindOf(RunRefused{}, "host", "A run was refused by its policy, by the machine or by the Runtime. Nothing of it ran."),
 	kindOf(LogRecovered{}, "host", "What a crash left of an unfinished write was cut off the host log."),
 	kindOf(KeyRotated{}, "host", "The host key was exchanged."),
 }

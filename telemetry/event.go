@@ -61,7 +61,7 @@ var fields = map[string]attribute.Key{
 // warnings are the events of something that was refused or cut short.
 var warnings = map[audit.Name]bool{
 	"socket.blocked": true, "syscall.denied": true, "blocked.counts": true, "call.refused": true, "flow.deny": true,
-	"net.flood": true, "net.stop": true, "limit.hit": true, "output.truncated": true, "run.refused": true,
+	"net.flood": true, "net.stop": true, "limit.hit": true, "output.truncated": true,
 }
 
 // event is a record of the audit log as a log record: its bytes are the body, so

@@ -284,6 +284,20 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestRefused: a run that is refused is a span of its own.
+func TestRefused(t *testing.T) {
+	l := newLab(t, isolate.Options{Spares: isolate.NoSpares})
+	if _, err := l.Run(t.Context(), weak, isolate.Cmd{Args: []string{"/proc/self/exe"}}); err == nil {
+		t.Error("it ran")
+	}
+	l.done()
+	s := l.span(t, "isolate run")
+	is(t, "run", otlptest.Attributes(s.Attributes), map[string]any{"error.type": "sandbox-error"})
+	if len(l.Logs()) != 0 || !strings.Contains(s.Status.Message, "CVE-2024-21626") && !strings.Contains(s.Status.Message, "/proc") {
+		t.Errorf("%v, %d records", s, len(l.Logs()))
+	}
+}
+
 // TestKeptSandbox: a span for the sandbox, and in it one for each program.
 func TestKeptSandbox(t *testing.T) {
 	l := newLab(t, isolate.Options{Audit: openLog(t), Spares: isolate.NoSpares})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/internal/testenv"
+	"github.com/isolate-run/isolate/internal/tracecontext"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -233,6 +234,22 @@ print(json.dumps([sorted(os.environ), os.getcwd(), sys.argv[1:], sorted(map(int,
 	want := fmt.Sprintf(`[["EXTRA", "LC_ALL", "PATH", "PWD"], %q, ["a b", "$(id)"], [0, 1, 2], true]`, dir)
 	if err != nil || got != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// A command learns where in a trace its call is, unless its author says so.
+func TestTraced(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ctx := tracecontext.With(t.Context(), tracecontext.Parse(parent, "a=1"))
+	for want, env := range map[string][]string{
+		`"` + parent + ` a=1"`: {"PATH=/usr/bin:/bin"},
+		`"mine "`:              {"PATH=/usr/bin:/bin", "TRACEPARENT=mine"},
+	} {
+		made := tool(t, `printf '"%s %s"' "$TRACEPARENT" "$TRACESTATE"`, Program{Env: env})
+		reply, err := made.Run(ctx, bridge.Call{ID: "a", Seq: 1, Args: json.RawMessage("{}")})
+		if err != nil || string(reply.Value) != want {
+			t.Errorf("%s, %v, want %s", reply.Value, err, want)
+		}
 	}
 }
 

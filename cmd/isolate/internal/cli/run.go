@@ -283,7 +283,7 @@ func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatur
 
 // runOptions are those of a Runtime for one run.
 func (a *app) runOptions(r request) isolate.Options {
-	o := isolate.Options{Spares: isolate.NoSpares, Telemetry: a.telemetry}
+	o := isolate.Options{Spares: isolate.NoSpares, Telemetry: a.telemetry, Audit: r.cmd.Audit}
 	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 && !r.tools.given {
 		o.Expect = isolate.UsualCell
 	}
