@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/isolate-run/isolate/bridge"
+	"github.com/isolate-run/isolate/internal/tracecontext"
 )
 
 // results are what the tools of the good server give.
@@ -257,6 +259,28 @@ func TestServerIsReplaced(t *testing.T) {
 	}
 	s.Close()
 	(<-conns).Close()
+}
+
+// A server learns from a call's _meta where in a trace the call is.
+func TestTraced(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for way, c := range map[string]Config{"stdio": command(t, "good"), "http": overHTTP(t, nil)} {
+		s := open(t, c)
+		for want, ctx := range map[string]context.Context{
+			parent + " a=1": tracecontext.With(t.Context(), tracecontext.Parse(parent, "a=1")),
+			"<nil> <nil>":   t.Context(),
+		} {
+			reply, err := s.call(ctx, "meta", false, bridge.Call{ID: "a", Seq: 1, Args: json.RawMessage("{}")})
+			var got string
+			if err == nil {
+				err = json.Unmarshal(reply.Value, &got)
+			}
+			if err != nil || got != want {
+				t.Errorf("%s: %q, %v, want %q", way, got, err, want)
+			}
+		}
+		s.Close()
+	}
 }
 
 // The tools that were admitted are the ones that run.

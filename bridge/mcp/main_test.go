@@ -118,6 +118,10 @@ func good() *sdk.Server {
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return content(&sdk.TextContent{Text: string(r.Params.Arguments)}), nil
 		})
+	s.AddTool(&sdk.Tool{Name: "meta", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return content(&sdk.TextContent{Text: fmt.Sprint(r.Params.Meta["traceparent"], " ", r.Params.Meta["tracestate"])}), nil
+		})
 	s.AddTool(&sdk.Tool{Name: "slow", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			select {
