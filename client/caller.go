@@ -81,10 +81,10 @@ func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int)
 		fds[i] = f.FD
 	}
 	n, _, err := conn.WriteMsgUnix(frame, syscall.UnixRights(fds...), nil)
-	if err == nil {
+	if err == nil && n < len(frame) {
 		_, err = conn.Write(frame[n:])
 	}
-	if err != nil {
+	if err != nil { // without the whole frame nothing is done
 		return 0, fmt.Errorf("%w: %w", ErrCold, err)
 	}
 	type reply struct {

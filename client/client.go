@@ -133,7 +133,12 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if out == nil {
 		return nil
 	}
-	if err := json.NewDecoder(r.Body).Decode(out); err != nil {
+	return decoded(r.Body, out)
+}
+
+// decoded reads an answer.
+func decoded(from io.Reader, out any) error {
+	if err := json.NewDecoder(from).Decode(out); err != nil {
 		return fmt.Errorf("cannot read the server's answer: %w", err)
 	}
 	return nil
@@ -292,7 +297,7 @@ func (c *Client) PutFile(ctx context.Context, sandbox, path string, mode uint32,
 		return w, err
 	}
 	defer r.Body.Close()
-	return w, json.NewDecoder(r.Body).Decode(&w)
+	return w, decoded(r.Body, &w)
 }
 
 // GetFile opens a file below /workspace, from byte offset on. The caller
