@@ -107,6 +107,7 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 		}
 	}
 	if c.ToolHost != nil {
+		defer func() { b.calls.end() }() // also where no program ran
 		if err := b.serveBy(ctx, c.ToolHost); err != nil {
 			return b.failed(), err
 		}
