@@ -66,6 +66,7 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		refer(conn)
 		return
 	}
+	s.quiet.leave(conn)
 	call, err := decodeCall(body, first.files)
 	if err != nil {
 		refer(conn)

@@ -20,6 +20,7 @@ const maxPassed = 5
 // is 0, with which no HTTP request begins. The descriptors of the door's
 // callers come with it.
 func (s *Server) greet(conn *net.UnixConn, feed *feed) {
+	defer s.quiet.leave(conn)
 	who, err := peerOf(conn)
 	if err != nil || !s.self.admits(who) {
 		conn.Close()
@@ -42,6 +43,7 @@ func (s *Server) greet(conn *net.UnixConn, feed *feed) {
 		<-s.room
 		return
 	}
+	s.quiet.leave(conn)
 	first.drop() // HTTP has no use for descriptors
 	_ = conn.SetReadDeadline(time.Time{})
 	feed.add(&resumed{UnixConn: conn, read: first.data, who: who, gone: sync.OnceFunc(func() { <-s.room })})

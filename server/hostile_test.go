@@ -227,21 +227,66 @@ func TestGoneCallers(t *testing.T) {
 	}
 }
 
-// TestManyConnections: peers that say nothing leave room for others as far as
-// the bound goes, and do not hold up the end.
+// TestManyConnections: peers that connect and ask for nothing, at first or any
+// more, keep nobody out, and do not hold up the end.
 func TestManyConnections(t *testing.T) {
 	socket := door(t, server.Options{MaxConnections: 4})
-	for range 3 {
+	ask := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // half of what who says nothing is given
+		defer cancel()
+		c := client.New(socket)
+		t.Cleanup(c.Close) // until then its connection is open
+		if _, err := c.Version(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 20 {
 		dial(t, socket)
 	}
-	c := client.New(socket)
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if _, err := c.Version(ctx); err != nil {
-		t.Errorf("the fourth: %v", err)
+	ask()
+	for _, half := range []string{"GET /v1/version HTTP/1.1\r\nHost:", client.DoorMagic + "\x20\x00\x00\x00"} {
+		for range 20 {
+			if _, err := io.WriteString(dial(t, socket), half); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask()
 	}
-	dial(t, socket) // the fifth waits until Close
+	for range 20 {
+		ask()
+	}
+}
+
+// TestBusyConnections: who is served is not sent away for others, who wait.
+func TestBusyConnections(t *testing.T) {
+	began, end := make(chan bool, 4), make(chan bool)
+	socket := door(t, server.Options{MaxConnections: 4, Call: func(ctx context.Context, c *server.Call) {
+		began <- true
+		<-end
+		c.Exit(7)
+	}})
+	n := null(t)
+	var all []*net.UnixConn
+	for range 4 {
+		c := dial(t, socket)
+		send(t, c, frame("isolate", "exec"), n, n, n)
+		<-began
+		all = append(all, c)
+	}
+	late := dial(t, socket)
+	send(t, late, frame("isolate", "exec"), n, n, n)
+	select {
+	case <-began:
+		t.Error("a fifth connection is served")
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(end)
+	for _, c := range append(all, late) {
+		if got := answerOf(t, c); got != "x\a" {
+			t.Errorf("answer %q", got)
+		}
+	}
 }
 
 // TestActivated: a socket of a service manager is used as it is.

@@ -104,7 +104,7 @@ func traced(ctx context.Context, r *http.Request) context.Context {
 func (s *Server) newHTTP() *http.Server {
 	return &http.Server{
 		Handler: s.handler(levelRun), ReadHeaderTimeout: greetTime, IdleTimeout: idleTime,
-		MaxHeaderBytes: 64 << 10, ConnContext: withPeer,
+		MaxHeaderBytes: 64 << 10, ConnContext: withPeer, ConnState: s.quiet.follow,
 	}
 }
 
@@ -223,7 +223,7 @@ func (s *Server) getStats(w http.ResponseWriter, r *http.Request) error {
 // stats is what this server has and has done.
 func (s *Server) stats() client.Stats {
 	st := client.Stats{
-		Running: s.runs.count(), Kept: s.kept.count(), Connections: len(s.room) - 1, // one is for the next
+		Running: s.runs.count(), Kept: s.kept.count(), Connections: len(s.room),
 		Draining: s.isDraining(), Began: s.began,
 	}
 	if s.options.Runtime != nil {

@@ -36,8 +36,8 @@ type Options struct {
 	// Version is what /v1/version says.
 	Version string
 
-	// MaxConnections bounds the connections that are open at once; more wait
-	// in the socket's backlog. Zero means 1024.
+	// MaxConnections bounds the connections that are open at once. One more takes
+	// the place of the oldest that asks for nothing, or waits. Zero means 1024.
 	MaxConnections int
 	// MaxSandboxes bounds the sandboxes that callers keep over HTTP. Zero
 	// means 256.
@@ -53,6 +53,9 @@ const (
 	defaultKeepRuns       = 256
 	// greetTime is how long a peer may take to say what it wants.
 	greetTime = 10 * time.Second
+	// roomTime is how long a connection waits for room before another quiet one
+	// is closed.
+	roomTime = 50 * time.Millisecond
 	// idleTime is how long an HTTP connection may be quiet between requests.
 	idleTime = 2 * time.Minute
 )
@@ -67,10 +70,11 @@ type Server struct {
 	kept    *sandboxes
 	began   time.Time
 
-	room chan struct{} // one token a connection
-	ctx  context.Context
-	stop context.CancelFunc
-	work sync.WaitGroup // greetings and calls
+	room  chan struct{} // one token a connection
+	quiet *quiet
+	ctx   context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup // greetings and calls
 
 	mu       sync.Mutex
 	draining bool
@@ -92,7 +96,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, self: self, began: time.Now(), room: make(chan struct{}, o.MaxConnections)}
+	s := &Server{options: o, self: self, began: time.Now(), room: make(chan struct{}, o.MaxConnections), quiet: newQuiet()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.runs = newRuns(o.KeepRuns)
 	s.kept = newSandboxes(o.MaxSandboxes)
@@ -125,14 +129,8 @@ func (s *Server) Serve(l *net.UnixListener) error {
 func (s *Server) accept(l *net.UnixListener, feed *feed) error {
 	pause := time.Duration(0)
 	for {
-		select {
-		case s.room <- struct{}{}:
-		case <-s.ctx.Done():
-			return nil
-		}
 		conn, err := l.AcceptUnix()
 		if err != nil {
-			<-s.room
 			if errors.Is(err, net.ErrClosed) {
 				return nil
 			}
@@ -146,7 +144,35 @@ func (s *Server) accept(l *net.UnixListener, feed *feed) error {
 			}
 		}
 		pause = 0
+		if !s.enter() {
+			conn.Close()
+			return nil
+		}
+		s.quiet.enter(conn)
 		s.work.Go(func() { s.greet(conn, feed) })
+	}
+}
+
+// enter takes room for one connection, false if the server ends before there is
+// any.
+func (s *Server) enter() bool {
+	for {
+		select {
+		case s.room <- struct{}{}:
+			return true
+		default:
+			s.quiet.closeOldest()
+		}
+		again := time.NewTimer(roomTime)
+		select {
+		case s.room <- struct{}{}:
+			again.Stop()
+			return true
+		case <-s.ctx.Done():
+			again.Stop()
+			return false
+		case <-again.C: // one may be quiet now
+		}
 	}
 }
 
