@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -246,26 +247,33 @@ func (c *cell) addSpare(b *box) (out []*box) {
 	return out
 }
 
-// release gives a seat back, or ends it if it cannot be used again.
+// release gives a seat back, or ends it if it cannot be used again, and ends
+// those that are too many now.
 func (c *cell) release(s *container.Seat) error {
 	if err := s.Again(); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	c.mu.Lock()
-	keep := !c.gone && len(c.idle) < maxIdleSeats()
-	if keep {
-		c.idle = append(c.idle, s)
+	c.idle = append(c.idle, s)
+	limit := max(minIdleSeats(), c.used)
+	if c.gone {
+		limit = 0
 	}
+	n := max(0, len(c.idle)-limit)
+	surplus := slices.Clone(c.idle[:n])
+	c.idle = slices.Delete(c.idle, 0, n)
 	c.mu.Unlock()
-	if !keep {
-		return s.Close()
+	var errs []error
+	for _, s := range surplus {
+		errs = append(errs, s.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// maxIdleSeats bounds the seats that wait for work, so that a burst of runs
-// does not leave processes, cgroups and descriptors for good.
-func maxIdleSeats() int { return max(8, 2*runtime.NumCPU()) }
+// minIdleSeats is how many seats may wait for work in any case. As many more may
+// as sandboxes are in use; a burst of runs does not leave processes, cgroups and
+// descriptors for good.
+func minIdleSeats() int { return max(8, 2*runtime.NumCPU()) }
 
 // kill begins to end the cell and all its sandboxes.
 func (c *cell) kill() {

@@ -199,10 +199,18 @@ func openStreams(c Cmd, limit int64, over func(), digest digests) (*streams, err
 	return s, nil
 }
 
+// drainBuffer is what a pipe holds by default. The buffers are kept: they were
+// two thirds of all that a run allocates.
+const drainBuffer = 64 << 10
+
+var drainBuffers = sync.Pool{New: func() any { return new([drainBuffer]byte) }}
+
 // drain reads until end of file, or until the program has ended: a program is
 // never blocked by a full pipe because its caller's limit is met.
 func drain(from *os.File, to *capped) {
-	buf := make([]byte, 64<<10)
+	kept := drainBuffers.Get().(*[drainBuffer]byte)
+	defer drainBuffers.Put(kept)
+	buf := kept[:]
 	for {
 		n, err := from.Read(buf)
 		to.write(buf[:n])
