@@ -37,7 +37,7 @@ type DNSQuery struct {
 type FlowOpen struct {
 	Gen   int64  `json:"gen" doc:"generation of the policy that judged"`
 	Flow  int64  `json:"flow" doc:"number of the flow in this sandbox"`
-	Via   string `json:"via" doc:"tun, or connect through the proxy"`
+	Via   string `json:"via" doc:"tun; connect or socks through a proxy"`
 	Proto string `json:"proto" doc:"tcp or udp"`
 	Name  string `json:"name,omitempty" doc:"host"`
 	Port  int    `json:"port" doc:"port"`
@@ -51,7 +51,7 @@ type FlowOpen struct {
 type FlowDeny struct {
 	Gen    int64  `json:"gen" doc:"generation of the policy that judged"`
 	Flow   int64  `json:"flow,omitempty" doc:"number of the flow in this sandbox"`
-	Via    string `json:"via,omitempty" doc:"tun, or connect through the proxy"`
+	Via    string `json:"via,omitempty" doc:"tun; connect or socks through a proxy"`
 	Proto  string `json:"proto,omitempty" doc:"tcp, udp, icmp or ip- and a number"`
 	Name   string `json:"name,omitempty" doc:"host, if there is one"`
 	To     string `json:"to,omitempty" doc:"address and port that the program addressed"`

@@ -25,6 +25,7 @@ type Via string
 const (
 	ViaTUN     Via = "tun"
 	ViaConnect Via = "connect"
+	ViaSOCKS   Via = "socks"
 	ViaDNS     Via = "dns"
 )
 

@@ -3,7 +3,7 @@ package netd
 import (
 	"bufio"
 	"bytes"
-	"io"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -32,15 +32,17 @@ func (n *Network) proxy(c *inside) {
 		return
 	}
 	_, authority := h.path()
-	fl, ok := n.proxyFlow(c, authority, "80")
-	if !ok {
+	fl := n.flowTo(c, authority, "80")
+	if fl == nil {
 		return
 	}
 	defer fl.done()
-	if fl.d.Protocol != egress.HTTP && fl.d.Protocol != egress.TCP {
+	if fl.d.Allowed() && fl.d.Protocol != egress.HTTP && fl.d.Protocol != egress.TCP {
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonProtoNotAllowed
+	}
+	if !fl.d.Allowed() {
 		fl.refused()
-		refuseHTTP(c, http.StatusForbidden, fl.d)
+		refuseHTTP(c, statusOf(fl.d.Reason), fl.d)
 		return
 	}
 	fl.onCut(c.Abort)
@@ -54,59 +56,75 @@ func (n *Network) tunnel(c *inside, br *bufio.Reader, h head) {
 		n.refuseProxy(c, egress.Event{Host: h.target}, egress.Decision{Reason: egress.ReasonNameInvalid}, http.StatusBadRequest)
 		return
 	}
-	fl, ok := n.proxyFlow(c, h.target, "")
-	if !ok {
+	if fl := n.flowTo(c, h.target, ""); fl != nil {
+		fl.through(&buffered{c, br}, []byte("HTTP/1.1 200 Connection established\r\n\r\n"), func(d egress.Decision) { refuseHTTP(c, statusOf(d.Reason), d) })
+	}
+}
+
+// through carries a flow that a proxy was asked for: granted tells the program
+// that it may go on, refuse why not.
+func (fl *flow) through(c *buffered, granted []byte, refuse func(egress.Decision)) {
+	defer fl.done()
+	if !fl.d.Allowed() {
+		fl.refused()
+		refuse(fl.d)
 		return
 	}
-	defer fl.done()
-	const established = "HTTP/1.1 200 Connection established\r\n\r\n"
-	rest := &buffered{c, br}
 	if peeks(fl.d.Protocol) {
-		if _, err := io.WriteString(c, established); err == nil {
-			fl.serve(rest)
+		if _, err := c.Write(granted); err == nil {
+			fl.serve(c)
 		}
 		return
 	}
-	up, err := fl.connect(n.ctx, "tcp")
+	up, err := fl.connect(fl.network.ctx, "tcp")
 	if err != nil {
 		fl.refused()
-		refuseHTTP(c, statusOf(fl.d.Reason), fl.d)
+		refuse(fl.d)
 		return
 	}
 	defer up.Close()
 	fl.onCut(c.Abort)
-	if _, err := io.WriteString(c, established); err == nil {
-		fl.splice(rest, nil, up)
+	if _, err := c.Write(granted); err == nil {
+		fl.splice(c, nil, up)
 	}
 }
 
-// proxyFlow opens the flow to an authority, or refuses it.
-func (n *Network) proxyFlow(c *inside, authority, port string) (*flow, bool) {
+// flowTo opens the flow to the authority of a request, which may be refused;
+// nil if that is none, which the program has been told then.
+func (n *Network) flowTo(c *inside, authority, port string) *flow {
 	host, p, err := net.SplitHostPort(authority)
 	if err != nil {
 		host, p = authority, port
 	}
-	number, perr := strconv.ParseUint(p, 10, 16)
-	target, herr := egress.ParseHost(host)
-	if perr != nil || herr != nil || number == 0 {
+	number, err := strconv.ParseUint(p, 10, 16)
+	var fl *flow
+	if err == nil {
+		fl, err = n.asked(egress.ViaConnect, host, uint16(number))
+	}
+	if err != nil {
 		n.refuseProxy(c, egress.Event{Host: authority}, egress.Decision{Reason: egress.ReasonNameInvalid}, http.StatusBadRequest)
-		return nil, false
+		return nil
+	}
+	return fl
+}
+
+// asked opens the flow that a proxy was asked for, which may be refused. An
+// error means that it could be none.
+func (n *Network) asked(via egress.Via, host string, port uint16) (*flow, error) {
+	target, err := egress.ParseHost(host)
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
+		return nil, errors.New("no port")
 	}
 	// an address of ours stands for its name, whichever way it comes in
 	if target.Name == "" {
-		target = n.names.host(target.Addr.Unmap())
-		if target.Name == "" {
-			target, _ = egress.ParseHost(host)
+		if h := n.names.host(target.Addr.Unmap()); h.Name != "" {
+			target = h
 		}
 	}
-	fl := n.newFlow(egress.ViaConnect, netip.AddrPort{}, egress.Flow{Host: target, Port: uint16(number), Transport: egress.OverTCP})
-	if !fl.d.Allowed() {
-		fl.refused()
-		fl.done()
-		refuseHTTP(c, statusOf(fl.d.Reason), fl.d)
-		return nil, false
-	}
-	return fl, true
+	return n.newFlow(via, netip.AddrPort{}, egress.Flow{Host: target, Port: port, Transport: egress.OverTCP}), nil
 }
 
 // refuseProxy refuses what is not a flow yet.

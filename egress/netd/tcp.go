@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 const (
 	dnsPort   = 53
 	proxyPort = 3128
+	socksPort = 1080
 )
 
 // inside is the program's side of a connection.
@@ -31,13 +33,26 @@ type inside struct {
 // Abort resets the connection.
 func (c *inside) Abort() { c.ep.Abort() }
 
+// deskAt is what of ours is at an address; nil if nothing is.
+func (n *Network) deskAt(dst netip.AddrPort) func(*inside) {
+	switch {
+	case dst.Port() == dnsPort:
+		return func(c *inside) { n.dnsOverTCP(c, dst) }
+	case dst.Addr() == Gateway && dst.Port() == proxyPort:
+		return n.proxy
+	case dst.Addr() == Gateway && dst.Port() == socksPort:
+		return n.socks
+	}
+	return nil
+}
+
 // tcp takes a connection of the program's. It runs in a goroutine of its own.
 func (n *Network) tcp(r *tcp.ForwarderRequest) {
 	n.work.Add(1)
 	defer n.work.Done()
 	id := r.ID()
 	dst := addrPort(id.LocalAddress, id.LocalPort)
-	if dns := dst.Port() == dnsPort; dns || dst.Addr() == Gateway && dst.Port() == proxyPort {
+	if desk := n.deskAt(dst); desk != nil {
 		leave, ok := admit(n.desk)
 		if !ok {
 			n.events.deny(egress.Event{Type: egress.EventDeny, Via: egress.ViaTUN, Proto: "tcp", Dst: dst, Port: dst.Port(), Reason: egress.ReasonLimitFlows})
@@ -45,11 +60,7 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 			return
 		}
 		defer leave()
-		if dns {
-			n.accepted(r, func(c *inside) { n.dnsOverTCP(c, dst) })
-		} else {
-			n.accepted(r, n.proxy)
-		}
+		n.accepted(r, desk)
 		return
 	}
 	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverTCP})
