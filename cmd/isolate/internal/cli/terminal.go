@@ -20,6 +20,20 @@ type device interface {
 	syscall.Conn
 }
 
+// columns is how wide a terminal is; 0 if the stream is none, or if it does not
+// say.
+func columns(stream any) (width int) {
+	d, is := asTerminal(stream)
+	if !is {
+		return 0
+	}
+	_ = control(d, func(fd int) (err error) {
+		width, _, err = term.GetSize(fd)
+		return err
+	})
+	return width
+}
+
 // asTerminal returns the stream as a device if it is a terminal.
 func asTerminal(stream any) (device, bool) {
 	d, ok := stream.(device)

@@ -226,3 +226,30 @@ func TestShell(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsOnANarrowTerminal: the table of tools has a line a tool, cut where the
+// terminal ends; elsewhere it is whole.
+func TestToolsOnANarrowTerminal(t *testing.T) {
+	all := []listed{
+		{Name: "look", Approve: "never", Source: "command tools/look", Description: "Shows what there is \x1b[2Jto be seen, and more of it"},
+		{Name: "ärger", Approve: "ask", Description: strings.Repeat("ö", 60)},
+	}
+	window, tty := openPTY(t)
+	resize(t, tty, 24, 40)
+	if err := printTools(tty, all); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(shown(t, window, tty), "\r\n")
+	for _, line := range lines[:len(all)+1] {
+		if n := len([]rune(line)); n > 40 || strings.ContainsRune(line, '\x1b') {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if len(lines) != len(all)+2 || !strings.HasSuffix(lines[1], "…") || !strings.HasPrefix(lines[2], "ärger") {
+		t.Errorf("%q", lines)
+	}
+	var whole strings.Builder
+	if err := printTools(&whole, all); err != nil || !strings.Contains(whole.String(), `\u001b[2Jto be seen, and more of it`) {
+		t.Errorf("%q, %v", whole.String(), err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
+	"github.com/isolate-run/isolate/internal/plaintext"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -147,10 +148,11 @@ func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
 	return problemsOf(errors.Join(printTools(a.stdout, all), printCalls(a.stdout, lines)))
 }
 
-// printTools prints one line a tool. What servers say of themselves is not
-// trusted.
+// printTools prints one line a tool, on a terminal no longer than its lines are.
+// What servers say of themselves is not trusted.
 func printTools(to io.Writer, all []listed) error {
-	w := tabwriter.NewWriter(safeterm.NewText(to), 0, 8, 2, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tEFFECT\tAPPROVE\tSOURCE\tDESCRIPTION")
 	for _, t := range all {
 		effect := "may write"
@@ -159,7 +161,28 @@ func printTools(to io.Writer, all []listed) error {
 		}
 		fmt.Fprintln(w, strings.Join([]string{t.Name, effect, t.Approve, oneLine(t.Source), oneLine(t.Description)}, "\t"))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	text, width := table.String(), columns(to)
+	if width > 0 {
+		text = cutLines(text, width)
+	}
+	_, err := io.WriteString(safeterm.NewText(to), text)
+	return err
+}
+
+// cutLines cuts what a terminal of so many columns would show in more than one
+// line. A sequence for the terminal is cut like text: it does not reach it.
+func cutLines(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if runes := []rune(strings.TrimSuffix(line, "\n")); len(runes) > width {
+			line = string(runes[:width-1]) + "…\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // printCalls prints how a Python program calls the tools, in a form that can be
@@ -206,7 +229,7 @@ func inLanguage(all []stub.Signature, language string) []string {
 // oneLine is the first line of a text, for a cell of a table.
 func oneLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.Join(strings.Fields(line), " ")
+	return plaintext.Visible(strings.Join(strings.Fields(line), " "))
 }
 
 func (a *app) checkTools(o opened, _ *reader, _ []string) []plan.Problem {
