@@ -11,14 +11,21 @@ import (
 )
 
 // Watcher tells the file servers of a process that something has changed. All
-// share one inotify instance, of which a user has few. It waits in the
-// runtime's poller: while nothing happens, nothing runs.
+// share one inotify instance, of which a user has few.
+//
+// One thread waits in the kernel for events; while there are none, nothing
+// runs. It is not the runtime's poller that waits: to wake a goroutine through
+// that takes several system calls and a second thread, of which the usual call
+// would pay for each.
 type Watcher struct {
-	inotify *os.File
+	inotify int
+	own     int32 // a watch whose removal ends the reading
+	turns   *turns
 	ended   chan struct{}
 
-	mu    sync.Mutex
-	watch map[int32]watched
+	mu     sync.Mutex
+	closed bool
+	watch  map[int32]watched
 }
 
 // watched is whose directory a watch is.
@@ -37,26 +44,43 @@ const watchBuffer = 64 << 10
 
 // NewWatcher makes a watcher. Close ends it, after the servers.
 func NewWatcher() (*Watcher, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if errors.Is(err, unix.EMFILE) {
 		return nil, fmt.Errorf("cannot make an inotify instance: %w; raise fs.inotify.max_user_instances", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an inotify instance: %w", err)
 	}
-	w := &Watcher{inotify: os.NewFile(uintptr(fd), "inotify"), ended: make(chan struct{}), watch: map[int32]watched{}}
-	go w.lead(make([]byte, watchBuffer))
+	w := &Watcher{inotify: fd, ended: make(chan struct{}), watch: map[int32]watched{}}
+	// Any directory does: nothing is to be learnt of it.
+	own, err := unix.InotifyAddWatch(fd, "/", unix.IN_DELETE_SELF|unix.IN_ONLYDIR)
+	if err == nil {
+		w.own = int32(own)
+		w.turns, err = newTurns(w.lead)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("cannot watch for requests: %w", err)
+	}
+	go w.lead(0)
 	return w, nil
 }
 
 // Close ends the watcher. It is idempotent.
 func (w *Watcher) Close() error {
-	err := w.inotify.Close()
+	w.mu.Lock()
+	first := !w.closed
+	w.closed = true
+	if first {
+		// Whoever reads next finds the end of this watch.
+		_, _ = unix.InotifyRmWatch(w.inotify, uint32(w.own))
+	}
+	w.mu.Unlock()
 	<-w.ended
-	if errors.Is(err, os.ErrClosed) {
+	if !first {
 		return nil
 	}
-	return err
+	return errors.Join(w.turns.close(), unix.Close(w.inotify))
 }
 
 // add watches the directory of an open handle, by the handle and not by any
@@ -64,11 +88,10 @@ func (w *Watcher) Close() error {
 func (w *Watcher) add(dir int, s *FileServer, p place) (int32, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wd := -1
-	err := w.control(func(fd int) (err error) {
-		wd, err = unix.InotifyAddWatch(fd, fmt.Sprintf("/proc/self/fd/%d", dir), watchMask)
-		return err
-	})
+	if w.closed {
+		return 0, fmt.Errorf("cannot watch the bridge: %w", os.ErrClosed)
+	}
+	wd, err := unix.InotifyAddWatch(w.inotify, fmt.Sprintf("/proc/self/fd/%d", dir), watchMask)
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, fmt.Errorf("cannot watch the bridge: %w; raise fs.inotify.max_user_watches", err)
@@ -85,46 +108,49 @@ func (w *Watcher) remove(wds ...int32) {
 	defer w.mu.Unlock()
 	for _, wd := range wds {
 		delete(w.watch, wd)
-		// It fails if the directory is gone, and its watch with it.
-		_ = w.control(func(fd int) error {
-			_, err := unix.InotifyRmWatch(fd, uint32(wd))
-			return err
-		})
+		if !w.closed {
+			// It fails if the directory is gone, and its watch with it.
+			_, _ = unix.InotifyRmWatch(w.inotify, uint32(wd))
+		}
 	}
 }
 
-func (w *Watcher) control(call func(fd int) error) error {
-	conn, err := w.inotify.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var callErr error
-	if err := conn.Control(func(fd uintptr) { callErr = call(int(fd)) }); err != nil {
-		return err
-	}
-	return callErr
-}
-
-// lead hands events out until the instance is closed. For the first server
-// that has something to do it does the work itself, tool and all, and lets
-// another goroutine lead: the usual call then never waits for a second one to
-// be woken.
-func (w *Watcher) lead(buf []byte) {
+// lead hands events out until it is relieved or the watcher is closed. For the
+// first server that has something to do it does the work itself, tool and all:
+// the usual call is over before another goroutine would have been woken.
+func (w *Watcher) lead(turn uint64) {
+	buf := make([]byte, watchBuffer)
 	for {
-		n, err := w.inotify.Read(buf)
+		n, err := unix.Read(w.inotify, buf)
+		if err == unix.EINTR {
+			continue
+		}
 		if err != nil {
-			// Closed; or it will not get better. Whoever waits looks for
-			// himself from now on.
+			// It will not get better. Whoever waits looks for himself from
+			// now on.
 			w.lost()
+		}
+		if err != nil || w.over() {
 			close(w.ended)
 			return
 		}
-		if s := w.hand(buf[:n]); s != nil {
-			go w.lead(buf)
-			s.help()
+		s := w.hand(buf[:n])
+		if s == nil {
+			continue
+		}
+		w.turns.serve(turn)
+		s.help()
+		var ok bool
+		if turn, ok = w.turns.back(turn); !ok {
 			return
 		}
 	}
+}
+
+func (w *Watcher) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }
 
 // hand gives each event to its server, and returns one of those that have
