@@ -51,6 +51,7 @@ type Broker struct {
 	late   int           // tools that run on after their call was answered
 	inside int           // calls admitted and not answered
 	live   map[*call]struct{}
+	alarm  alarm // of their deadlines
 	seen   seenIDs
 	tools  map[*entry]*usage
 
@@ -233,7 +234,7 @@ func (b *Broker) enter(c *call) *Error {
 	b.active++
 	c.rec.Seq = b.seq
 	c.use = u
-	c.ctx, c.cancel = context.WithCancel(b.ctx)
+	c.ctx = newCallContext(b.ctx)
 	b.live[c] = struct{}{}
 	return nil
 }
@@ -296,6 +297,7 @@ func (b *Broker) Close() {
 	b.mu.Lock()
 	if !b.closed {
 		b.closed = true
+		b.alarm.stop()
 		if b.active == 0 {
 			close(b.quiet)
 		}

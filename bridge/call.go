@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,8 +21,7 @@ type call struct {
 	deliver func(Answer) // called once
 	tool    *entry
 	use     *usage
-	ctx     context.Context // ends with the call, the caller or the broker
-	cancel  context.CancelFunc
+	ctx     *callContext
 
 	took time.Duration // the tool's; of the goroutine that runs it
 
@@ -48,7 +48,7 @@ type outcome struct {
 // run takes an admitted call through approval, the wait for a slot, the log
 // and the tool.
 func (c *call) run() {
-	defer c.cancel()
+	defer c.ctx.end(nil)
 	if c.over() {
 		return
 	}
@@ -80,17 +80,12 @@ func (c *call) run() {
 	if !c.start() {
 		return
 	}
-	limit := c.tool.Timeout
-	if limit == 0 {
-		limit = c.b.options.Timeout
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, limit)
-	defer cancel()
-	if more := c.b.options.Context; more != nil {
-		ctx = more(ctx, c.record())
-	}
-	stop := context.AfterFunc(ctx, func() { c.expired(ctx, limit) })
-	c.invoke(ctx, limit, stop)
+	c.invoke()
+}
+
+// limit is how long the tool may run.
+func (c *call) limit() time.Duration {
+	return cmp.Or(c.tool.Timeout, c.b.options.Timeout)
 }
 
 // mark changes the state of the call.
@@ -115,6 +110,8 @@ func (c *call) start() bool {
 	}
 	c.ran, c.running = true, true
 	c.rec.State = Running
+	c.ctx.deadline = time.Now().Add(c.limit())
+	c.b.alarm.set(c.ctx.deadline, c.b.ring)
 	return true
 }
 
@@ -137,7 +134,7 @@ func (c *call) record() (r Record) {
 
 // invoke runs the tool in this goroutine, and sees to it that neither a panic
 // nor runtime.Goexit in it goes any further.
-func (c *call) invoke(ctx context.Context, limit time.Duration, stop func() bool) {
+func (c *call) invoke() {
 	var reply Reply
 	var err error
 	crash := "the tool ended its goroutine"
@@ -147,38 +144,33 @@ func (c *call) invoke(ctx context.Context, limit time.Duration, stop func() bool
 		if v := recover(); v != nil {
 			crash = "panic: " + fmt.Sprint(v)
 		}
-		stop()
-		c.returned(ctx, limit, reply, err, crash)
+		c.returned(reply, err, crash)
 	}()
+	ctx := context.Context(c.ctx)
+	if more := c.b.options.Context; more != nil {
+		ctx = more(ctx, c.record())
+	}
 	reply, err = c.tool.Run(ctx, Call{ID: c.req.ID, Seq: c.rec.Seq, Args: c.args, Files: countedFiles{c.b, c.req.Files}})
 	crash = ""
 }
 
-// expired answers for a tool that has not returned in time.
-func (c *call) expired(ctx context.Context, limit time.Duration) {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		c.settle(outcome{state: Done, err: fault(CodeTimeout, limit)})
-		return
-	}
-	c.abandon()
-}
-
 // abandon ends a call whose caller or broker has gone.
 func (c *call) abandon() {
-	c.cancel()
+	c.ctx.end(nil)
 	c.settle(outcome{err: fault(CodeClosed)})
 }
 
 // returned is what becomes of a tool's reply.
-func (c *call) returned(ctx context.Context, limit time.Duration, reply Reply, err error, crash string) {
-	if c.over() || !c.settle(c.judge(ctx, limit, reply, err, crash)) {
+func (c *call) returned(reply Reply, err error, crash string) {
+	if c.over() || !c.settle(c.judge(reply, err, crash)) {
 		c.discard()
 	}
 }
 
 // judge says how a tool that has returned has done.
-func (c *call) judge(ctx context.Context, limit time.Duration, reply Reply, err error, crash string) outcome {
-	if c.ctx.Err() != nil {
+func (c *call) judge(reply Reply, err error, crash string) outcome {
+	late := errors.Is(c.ctx.Err(), context.DeadlineExceeded)
+	if c.ctx.Err() != nil && !late {
 		// The run or the caller ended first, even if nobody said so yet.
 		return outcome{state: Discarded, err: fault(CodeClosed), returned: true}
 	}
@@ -187,14 +179,14 @@ func (c *call) judge(ctx context.Context, limit time.Duration, reply Reply, err 
 	switch {
 	case crash != "":
 		o.err, o.detail = fault(CodePanic), crash
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		o.err, o.detail = fault(CodeTimeout, limit), err.Error()
+	case err != nil && late:
+		o.err, o.detail = fault(CodeTimeout, c.limit()), err.Error()
 	case errors.As(err, &own) && own != nil:
 		o.err, o.detail = tamed(own), err.Error()
 	case err != nil:
 		o.err, o.detail = fault(CodeFailed), err.Error()
 	default:
-		o.value, o.err = c.result(ctx, reply.Value)
+		o.value, o.err = c.result(c.ctx, reply.Value)
 		if o.err != nil && o.err.Code == CodeBadResult {
 			o.detail = o.err.Message + "; it was " + excerpt(reply.Value)
 		}
