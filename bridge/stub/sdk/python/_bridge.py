@@ -126,27 +126,29 @@ def _late(tool):
 _acks = []
 
 
-_encode = None  # of JSON; made for the first call
+_encode = _decode = None  # of JSON; made for the first call
 
 
-def _encoder():
-    global _encode
+def _codec():
+    global _encode, _decode
     import json
 
     _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-    return _encode
+    _decode = json.JSONDecoder().decode
 
 
 def _send(ident, tool, args):
     if args is not None and not isinstance(args, dict):
         text = "the arguments are a dict of their names and values, not a %s" % type(args).__name__
         raise ToolInvalidArguments("invalid_arguments", text, None, tool)
+    if _encode is None:
+        _codec()
     acks = _take_acks()
     request = {"tool": tool, "args": {} if args is None else args}
     if acks:
         request["ack"] = acks
     try:
-        body = (_encode or _encoder())(request).encode()
+        body = _encode(request).encode()
     except (TypeError, ValueError, RecursionError) as err:
         _acks.extend(acks)
         text = "the arguments cannot be written as JSON: %s" % err
@@ -174,18 +176,16 @@ def _send(ident, tool, args):
 def _take_acks():
     taken = []
     try:
-        while len(taken) < MAX_ACKS:
+        while _acks and len(taken) < MAX_ACKS:
             taken.append(_acks.pop())
     except IndexError:
-        pass
+        pass  # another thread took it
     return taken
 
 
 def _receive(ident, tool):
-    import json
-
     try:
-        answer = json.loads(_read("%s/resp/resp_%s.json" % (DIR, ident)))
+        answer = _decode(_read("%s/resp/resp_%s.json" % (DIR, ident)))
     except (OSError, ValueError) as err:
         raise BridgeClosed("closed", "the answer cannot be read: %s" % err, None, tool) from None
     if answer.get("id") != ident:
@@ -216,10 +216,11 @@ def _read(path):
 class _Thread:
     """A thread that waits for one answer."""
 
-    __slots__ = ("id", "done", "polls", "thread", "gate")
+    __slots__ = ("id", "mark", "done", "polls", "thread", "gate")
 
     def __init__(self):
         self.id = os.urandom(16).hex()
+        self.mark = b"resp_%s.done" % self.id.encode()
         self.done = False
         self.polls = False  # is, or was before a signal handler, in poll
         self.thread = _thread.get_ident()
@@ -412,6 +413,11 @@ class _Answers:
             events = os.read(self.inotify, 65536)
         except BlockingIOError:
             return  # somebody else was quicker
+        if reader is not None and len(self.waiting) == 1 and reader.mark in events:
+            # The usual case. Who began to wait before the event came is in
+            # waiting, so it is nobody else's.
+            reader.done = True
+            return
         at = 0
         while at < len(events):
             mask = int.from_bytes(events[at + 4:at + 8], sys.byteorder)
