@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,10 +115,9 @@ func (s *FileServer) reply(h hint, a Answer) {
 // write makes both files of an answer: whole under another name, renamed, then
 // marked done. It leaves nothing behind if it fails.
 func (s *FileServer) write(id string, body []byte) error {
-	// In Resp itself: a rename within one directory takes fewer locks. An id
-	// does not begin with a dot.
-	temp := "." + id
-	fd, err := unix.Openat(s.resp, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
+	// In Claim: whoever watches Resp would be woken for each step.
+	temp := "a" + strconv.FormatInt(s.out.next(), 10)
+	fd, err := unix.Openat(s.claims, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o444)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *FileServer) write(id string, body []byte) error {
 		err = s.publish(temp, id)
 	}
 	if err != nil {
-		unix.Unlinkat(s.resp, temp, 0)
+		unix.Unlinkat(s.claims, temp, 0)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func (s *FileServer) write(id string, body []byte) error {
 func (s *FileServer) publish(temp, id string) error {
 	name, done := respPrefix+id+jsonSuffix, respPrefix+id+doneSuffix
 	// A rename replaces a file or link of that name and follows nothing.
-	if err := unix.Renameat(s.resp, temp, s.resp, name); err != nil {
+	if err := unix.Renameat(s.claims, temp, s.resp, name); err != nil {
 		return err
 	}
 	err := unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)

@@ -121,7 +121,8 @@ function receive(id, tool) {
   throw new Kind(answer.code, answer.error, answer.details, tool);
 }
 
-const newID = () => require('crypto').randomUUID().replaceAll('-', '');
+let randomUUID; // loaded for the first call
+const newID = () => (randomUUID ||= require('crypto').randomUUID)();
 const answered = (id) => fs.existsSync(`${dir}/resp/resp_${id}.done`);
 const gone = () => !fs.existsSync(`${dir}/resp`);
 
@@ -170,11 +171,16 @@ function schedule() {
   }, watcher ? LOOK_AGAIN : pause);
 }
 
-// rest lets the process end: nobody waits.
+// rest lets the process end: nobody waits. A timer that is far off stays for
+// the next call.
 function rest() {
+  if (watcher) {
+    watcher.unref();
+    if (timer) timer.unref();
+    return;
+  }
   clearTimeout(timer);
   timer = null;
-  if (watcher) watcher.unref();
 }
 
 async function call(tool, args) {
@@ -188,9 +194,10 @@ async function call(tool, args) {
     if (!waiting.size) rest();
     throw err;
   }
-  if (watcher) watcher.ref();
   pause = FIRST_PAUSE;
-  if (!timer || !watcher) schedule();
+  if (watcher) watcher.ref();
+  if (watcher && timer) timer.ref();
+  else schedule();
   await end;
   return receive(id, tool);
 }
