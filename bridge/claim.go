@@ -203,11 +203,10 @@ func (s *FileServer) fetch(fd int, limit int64) ([]byte, error) {
 func (s *FileServer) admit(h hint, cl claim, r incoming, acks []string) *call {
 	if !s.out.expect(h.id) {
 		// Its answer is there or on its way, and is the only one there is.
-		return s.b.admit(r, func(Answer) { s.drop(cl) })
+		return s.b.admit(r, func(Answer) { s.discard(cl, r.Bytes, nil) })
 	}
 	return s.b.admit(r, func(a Answer) {
 		s.reply(h, a)
-		s.drop(cl)
-		s.acknowledge(acks)
+		s.discard(cl, r.Bytes, acks)
 	})
 }

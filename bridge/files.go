@@ -163,6 +163,7 @@ func (s *FileServer) forget() {
 	defer s.working.Unlock()
 	s.out.mu.Lock()
 	s.out.closed = true
+	s.sweep()
 	s.out.mu.Unlock()
 	for _, f := range []*os.File{s.h.Flat, s.h.Req, s.h.Resp, s.h.Claim} {
 		if f != nil {

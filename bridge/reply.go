@@ -39,12 +39,14 @@ type replies struct {
 	kept     map[string]kept     // answered, not removed
 	order    []string            // of kept, oldest first; may hold ids that are gone
 	spares   []string            // numbers of reserve files in Claim
+	litter   litter
 }
 
 // kept is an answer that is there.
 type kept struct {
 	at   time.Time
 	flat bool
+	size int // bytes
 }
 
 func (r *replies) init() {
@@ -95,7 +97,7 @@ func (s *FileServer) reply(h hint, a Answer) {
 		// Only this call fails: its program waits until its own time is over.
 		return
 	}
-	s.out.kept[h.id] = kept{time.Now(), h.place == inFlat}
+	s.out.kept[h.id] = kept{time.Now(), h.place == inFlat, len(body)}
 	s.out.order = append(s.out.order, h.id)
 	if h.place == inFlat {
 		s.link(h.id)
@@ -186,37 +188,6 @@ func (s *FileServer) link(id string) {
 		}
 		return nil
 	})
-}
-
-// drop closes and removes a claimed file.
-func (s *FileServer) drop(cl claim) {
-	if cl.fd >= 0 {
-		unix.Close(cl.fd)
-	}
-	if cl.name == "" {
-		return
-	}
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	if !s.out.closed {
-		// A directory that could not be given back stays, unread.
-		unix.Unlinkat(s.claims, cl.name, 0)
-	}
-}
-
-// acknowledge removes answers that the program has read.
-func (s *FileServer) acknowledge(ids []string) {
-	if len(ids) == 0 {
-		return
-	}
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	if s.out.closed {
-		return
-	}
-	for _, id := range ids {
-		s.remove(id)
-	}
 }
 
 // remove removes the files of an answer, if it is there.

@@ -43,11 +43,12 @@ func (s *FileServer) makeSpare(n string) error {
 	return err
 }
 
-// squeeze answers a call although the file system is full: old answers go
-// first; then the error that there is no space takes the place of the answer;
+// squeeze answers a call although the file system is full: what was read and
+// old answers go first; then the error that there is no space takes the place of the answer;
 // then the reserve. It neither waits nor tries without end.
 func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
-	err := error(unix.ENOSPC)
+	s.sweep()
+	err := s.h.Owner.Do(func() error { return s.write(id, body) })
 	for full(err) && s.evict(evictBatch, spare) > 0 {
 		err = s.h.Owner.Do(func() error { return s.write(id, body) })
 	}

@@ -25,14 +25,15 @@ type turns struct {
 }
 
 // newTurns begins with turn 0. lead is begun with each further turn that does
-// not continue another.
-func newTurns(lead func(turn uint64)) (*turns, error) {
+// not continue another; idle is called when nobody serves any more, and after
+// remind.
+func newTurns(lead func(turn uint64), idle func()) (*turns, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
 	t := &turns{timer: os.NewFile(uintptr(fd), "timer"), fd: fd}
-	go t.guard(lead)
+	go t.guard(lead, idle)
 	return t, nil
 }
 
@@ -42,6 +43,11 @@ func (t *turns) close() error { return t.timer.Close() }
 // serve is called by who leads, before it serves.
 func (t *turns) serve(turn uint64) {
 	t.now.Store(turn + 1)
+	t.remind()
+}
+
+// remind has idle called.
+func (t *turns) remind() {
 	in := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(relieved))}
 	// It fails for a bad descriptor or time only.
 	_ = unix.TimerfdSettime(t.fd, 0, &in, nil)
@@ -55,14 +61,20 @@ func (t *turns) back(turn uint64) (next uint64, ok bool) {
 
 // guard lets another goroutine lead whenever the timer finds that one serves.
 // It may have begun just now, with a timer that was set for the one before.
-func (t *turns) guard(lead func(turn uint64)) {
+func (t *turns) guard(lead func(turn uint64), idle func()) {
 	expirations := make([]byte, 8)
 	for {
 		if _, err := t.timer.Read(expirations); err != nil {
 			return // closed
 		}
-		if turn := t.now.Load(); turn%2 == 1 && t.now.CompareAndSwap(turn, turn+1) {
+		turn := t.now.Load()
+		if turn%2 == 0 {
+			go idle()
+			continue
+		}
+		if t.now.CompareAndSwap(turn, turn+1) {
 			go lead(turn + 1)
 		}
+		t.remind() // of what it leaves
 	}
 }

@@ -56,7 +56,7 @@ func NewWatcher() (*Watcher, error) {
 	own, err := unix.InotifyAddWatch(fd, "/", unix.IN_DELETE_SELF|unix.IN_ONLYDIR)
 	if err == nil {
 		w.own = int32(own)
-		w.turns, err = newTurns(w.lead)
+		w.turns, err = newTurns(w.lead, w.tidy)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -144,6 +144,21 @@ func (w *Watcher) lead(turn uint64) {
 		if turn, ok = w.turns.back(turn); !ok {
 			return
 		}
+	}
+}
+
+// tidy lets every server remove what its calls have left.
+func (w *Watcher) tidy() {
+	w.mu.Lock()
+	servers := make([]*FileServer, 0, len(w.watch))
+	for _, at := range w.watch {
+		if at.place == inReq {
+			servers = append(servers, at.s)
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range servers {
+		s.tidy()
 	}
 }
 
