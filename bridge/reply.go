@@ -89,7 +89,7 @@ func (s *FileServer) reply(h hint, a Answer) {
 	if s.out.closed {
 		return
 	}
-	err := s.h.Owner.Do(func() error { return s.write(h.id, body) })
+	err := s.put(h.id, body)
 	if full(err) {
 		err = s.squeeze(h.id, a, body)
 	}
@@ -114,8 +114,25 @@ func (s *FileServer) reply(h hint, a Answer) {
 	}
 }
 
-// write makes both files of an answer: whole under another name, renamed, then
+// put makes both files of an answer: whole under another name, renamed, then
 // marked done. It leaves nothing behind if it fails.
+func (s *FileServer) put(id string, body []byte) error {
+	var unmarked bool
+	err := s.h.Owner.Do(func() error {
+		if err := s.write(id, body); err != nil {
+			return err
+		}
+		unmarked = s.mark(id) != nil
+		return nil
+	})
+	if unmarked {
+		s.markAnyhow(id)
+	}
+	return err
+}
+
+// write makes the answer itself. From the rename on it is there: our modules
+// wait for no mark.
 func (s *FileServer) write(id string, body []byte) error {
 	// In Claim: whoever watches Resp would be woken for each step.
 	temp := "a" + strconv.FormatInt(s.out.next(), 10)
@@ -123,10 +140,11 @@ func (s *FileServer) write(id string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd) // not before the mark: it can wait
+	defer unix.Close(fd) // not before the rename: it can wait
 	err = writeAll(fd, body)
 	if err == nil {
-		err = s.publish(temp, id)
+		// It replaces a file or link of that name and follows nothing.
+		err = unix.Renameat(s.claims, temp, s.resp, respPrefix+id+jsonSuffix)
 	}
 	if err != nil {
 		unix.Unlinkat(s.claims, temp, 0)
@@ -134,20 +152,13 @@ func (s *FileServer) write(id string, body []byte) error {
 	return err
 }
 
-// publish renames a whole answer to its name and marks it done.
-func (s *FileServer) publish(temp, id string) error {
-	name, done := respPrefix+id+jsonSuffix, respPrefix+id+doneSuffix
-	// A rename replaces a file or link of that name and follows nothing.
-	if err := unix.Renameat(s.claims, temp, s.resp, name); err != nil {
-		return err
-	}
+// mark tells that an answer is there to those who watch for a new file.
+func (s *FileServer) mark(id string) error {
+	done := respPrefix + id + doneSuffix
 	err := unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)
 	if errors.Is(err, unix.EEXIST) {
 		unix.Unlinkat(s.resp, done, 0)
 		err = unix.Mknodat(s.resp, done, unix.S_IFREG|0o444, 0)
-	}
-	if err != nil {
-		unix.Unlinkat(s.resp, name, 0)
 	}
 	return err
 }

@@ -48,33 +48,32 @@ func (s *FileServer) makeSpare(n string) error {
 // then the reserve. It neither waits nor tries without end.
 func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
 	s.sweep()
-	err := s.h.Owner.Do(func() error { return s.write(id, body) })
+	err := s.put(id, body)
 	for full(err) && s.evict(evictBatch, spare) > 0 {
-		err = s.h.Owner.Do(func() error { return s.write(id, body) })
+		err = s.put(id, body)
 	}
 	if a.Err == nil || len(body) > reserveBytes {
 		a.Value, a.Err = nil, fault(CodeNoSpace)
 		body = appendAnswer(nil, id, a)
 		if full(err) {
-			err = s.h.Owner.Do(func() error { return s.write(id, body) })
+			err = s.put(id, body)
 		}
 	}
 	if full(err) {
 		err = s.h.Owner.Do(func() error { return s.fromReserve(id, body) })
 	}
 	if full(err) && s.evict(reserved, take) > 0 {
-		err = s.h.Owner.Do(func() error { return s.write(id, body) })
+		err = s.put(id, body)
 	}
 	return err
 }
 
 // fromReserve answers with a pair of the reserve.
 func (s *FileServer) fromReserve(id string, body []byte) error {
-	if len(s.out.spares) == 0 {
+	n, ok := s.takeSpare()
+	if !ok {
 		return unix.ENOSPC
 	}
-	n := s.out.spares[len(s.out.spares)-1]
-	s.out.spares = s.out.spares[:len(s.out.spares)-1]
 	fd, err := unix.Openat(s.claims, "b"+n, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -88,7 +87,44 @@ func (s *FileServer) fromReserve(id string, body []byte) error {
 		err = unix.Renameat(s.claims, "b"+n, s.resp, respPrefix+id+jsonSuffix)
 	}
 	if err == nil {
-		err = unix.Renameat(s.claims, "d"+n, s.resp, respPrefix+id+doneSuffix)
+		err = s.reservedMark(n, id)
 	}
 	return err
+}
+
+// markAnyhow marks an answer although the file system is full. It is there and
+// may have been read, so it is not taken back: in the worst case it stays
+// without a mark.
+func (s *FileServer) markAnyhow(id string) {
+	mark := func() error { return s.mark(id) }
+	s.sweep()
+	err := s.h.Owner.Do(mark)
+	for full(err) && s.evict(evictBatch, spare) > 0 {
+		err = s.h.Owner.Do(mark)
+	}
+	if full(err) {
+		if n, ok := s.takeSpare(); ok {
+			err = s.h.Owner.Do(func() error { return s.reservedMark(n, id) })
+			unix.Unlinkat(s.claims, "b"+n, 0)
+		}
+	}
+	if full(err) && s.evict(reserved, take) > 0 {
+		_ = s.h.Owner.Do(mark)
+	}
+}
+
+// takeSpare takes a pair out of the reserve.
+func (s *FileServer) takeSpare() (n string, ok bool) {
+	last := len(s.out.spares) - 1
+	if last < 0 {
+		return "", false
+	}
+	n = s.out.spares[last]
+	s.out.spares = s.out.spares[:last]
+	return n, true
+}
+
+// reservedMark marks an answer with the mark of a pair.
+func (s *FileServer) reservedMark(n, id string) error {
+	return unix.Renameat(s.claims, "d"+n, s.resp, respPrefix+id+doneSuffix)
 }

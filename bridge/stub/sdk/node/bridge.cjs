@@ -6,6 +6,10 @@ const fs = require('fs');
 
 const dir = process.env.ISOLATE_BRIDGE || '/workspace/_rpc';
 
+// Where requests are written. Nobody watches there: the host is woken once, by
+// the whole request.
+const partials = `${dir}/req/.tmp-new`;
+
 const LOOK_AGAIN = 500; // ms after which an answer is found whose event was missed
 const FIRST_PAUSE = 1; // ms between two looks without a watcher, from first to last
 const LAST_PAUSE = 20;
@@ -89,12 +93,12 @@ function check(tool, args) {
 function send(id, tool, args) {
   check(tool, args);
   const acked = acks.splice(0, MAX_ACKS);
-  const partial = `${dir}/req/.tmp-${id}`;
+  const partial = `${partials}/${id}`;
   try {
     const request = { tool, args: args === undefined || args === null ? {} : args };
     if (acked.length) request.ack = acked;
     const body = encode(tool, request);
-    fs.writeFileSync(partial, body, { flag: 'wx', mode: 0o600 });
+    create(partial, body);
     fs.renameSync(partial, `${dir}/req/req_${id}.json`);
   } catch (err) {
     acks.push(...acked);
@@ -104,6 +108,22 @@ function send(id, tool, args) {
       throw new ToolLimit('no_space', 'there is no space for the request', null, tool);
     }
     throw new BridgeClosed('closed', `the bridge takes no requests: ${err.code}`, null, tool);
+  }
+}
+
+function create(partial, body) {
+  const how = { flag: 'wx', mode: 0o600 };
+  try {
+    fs.writeFileSync(partial, body, how);
+  } catch (err) {
+    if (err.code !== 'ENOENT') throw err;
+    // the first request of this sandbox
+    try {
+      fs.mkdirSync(partials, { mode: 0o700 });
+    } catch (made) {
+      if (made.code !== 'EEXIST') throw made; // else another was quicker
+    }
+    fs.writeFileSync(partial, body, how);
   }
 }
 
@@ -123,7 +143,7 @@ function receive(id, tool) {
 
 let randomUUID; // loaded for the first call
 const newID = () => (randomUUID ||= require('crypto').randomUUID)();
-const answered = (id) => fs.existsSync(`${dir}/resp/resp_${id}.done`);
+const answered = (id) => fs.existsSync(`${dir}/resp/resp_${id}.json`);
 const gone = () => !fs.existsSync(`${dir}/resp`);
 
 const waiting = new Map(); // id to the function that ends the wait
@@ -135,7 +155,7 @@ function watch() {
   try {
     watcher = fs.watch(`${dir}/resp`, (_, name) => {
       if (name === null) look();
-      else if (name.endsWith('.done')) finish(name.slice(5, -5));
+      else if (name.endsWith('.json')) finish(name.slice(5, -5));
     });
     watcher.on('error', () => {
       watcher.close();

@@ -20,6 +20,9 @@ from .errors import (
 )
 
 DIR = os.environ.get("ISOLATE_BRIDGE") or "/workspace/_rpc"
+# Where requests are written. Nobody watches there: the host is woken once, by
+# the whole request.
+PARTIAL = DIR + "/req/.tmp-new"
 
 # An answer whose event was missed is found after this many seconds.
 LOOK_AGAIN = 1.0
@@ -153,9 +156,9 @@ def _send(ident, tool, args):
         _acks.extend(acks)
         text = "the arguments cannot be written as JSON: %s" % err
         raise ToolInvalidArguments("invalid_arguments", text, None, tool) from None
-    partial = "%s/req/.tmp-%s" % (DIR, ident)
+    partial = "%s/%s" % (PARTIAL, ident)
     try:
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = _create(partial)
         try:
             while body:
                 body = body[os.write(fd, body):]
@@ -171,6 +174,19 @@ def _send(ident, tool, args):
         if err.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise ToolLimit("no_space", "there is no space for the request", None, tool) from None
         raise BridgeClosed("closed", "the bridge takes no requests: %s" % err.strerror, None, tool) from None
+
+
+def _create(partial):
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(partial, flags, 0o600)
+    except FileNotFoundError:
+        pass  # the first request of this sandbox
+    try:
+        os.mkdir(PARTIAL, 0o700)
+    except FileExistsError:
+        pass  # another was quicker
+    return os.open(partial, flags, 0o600)
 
 
 def _take_acks():
@@ -220,7 +236,7 @@ class _Thread:
 
     def __init__(self):
         self.id = os.urandom(16).hex()
-        self.mark = b"resp_%s.done" % self.id.encode()
+        self.mark = b"resp_%s.json" % self.id.encode()
         self.done = False
         self.polls = False  # is, or was before a signal handler, in poll
         self.thread = _thread.get_ident()
@@ -423,7 +439,7 @@ class _Answers:
             mask = int.from_bytes(events[at + 4:at + 8], sys.byteorder)
             end = at + 16 + int.from_bytes(events[at + 12:at + 16], sys.byteorder)
             name = events[at + 16:end].rstrip(b"\0")
-            if name.endswith(b".done"):
+            if name.endswith(b".json"):
                 self._answered(name[5:-5].decode("ascii", "replace"), reader)
             elif mask & _LOST:
                 self.look()
@@ -434,7 +450,7 @@ class _Answers:
         with self.lock:
             waiting = list(self.waiting.values())
         for waiter in waiting:
-            if not waiter.done and os.path.exists("%s/resp/resp_%s.done" % (DIR, waiter.id)):
+            if not waiter.done and os.path.exists("%s/resp/resp_%s.json" % (DIR, waiter.id)):
                 self._answered(waiter.id, None)
         if waiting and not os.path.isdir(DIR + "/resp"):
             for waiter in waiting:  # each then finds that it has no answer
@@ -459,9 +475,9 @@ class _Answers:
             pass
 
 
-# IN_CREATE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR. The answer itself is
-# moved there; to wake up for it would be too early.
-_MASK = 0x100 | 0x400 | 0x800 | 0x01000000
+# IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR. An answer is moved
+# there when it is whole; its mark comes later.
+_MASK = 0x80 | 0x400 | 0x800 | 0x01000000
 # IN_UNMOUNT | IN_Q_OVERFLOW | IN_IGNORED | IN_DELETE_SELF
 _LOST = 0x2000 | 0x4000 | 0x8000 | 0x400
 
