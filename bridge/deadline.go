@@ -74,7 +74,7 @@ func (b *Broker) ring() {
 	b.alarm.at = time.Time{}
 	now := time.Now()
 	for c := range b.live {
-		switch at := c.ctx.deadline; {
+		switch at := c.due; {
 		case at.IsZero():
 		case at.After(now):
 			b.alarm.set(at, b.ring)
