@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -25,6 +26,9 @@ type cell struct {
 	used   int       // sandboxes and callers that hold it
 	last   time.Time // when it was last left
 	gone   bool      // closed: nothing is kept any more
+	// retired is whether it makes no further sandbox and is not in the pool any
+	// more; who leaves it last closes it.
+	retired bool
 }
 
 // cell returns the cell for a plan, building it if need be; the caller leaves
@@ -128,16 +132,34 @@ func (r *Runtime) leave(c *cell) {
 	c.mu.Lock()
 	c.used--
 	c.last = time.Now()
-	idle := c.used == 0
+	idle, retired := c.used == 0, c.retired
 	c.mu.Unlock()
 	if !idle {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if retired {
+		r.behind.Go(func() { r.note(c.close()) })
+		return
+	}
 	if r.idle == nil && !r.closed {
 		r.idle = time.AfterFunc(r.options.CellIdle, r.endIdle)
 	}
+}
+
+// retire takes a cell out of the pool, so that the next run gets a new one. It is
+// closed when nobody is in it any more.
+func (r *Runtime) retire(c *cell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.cells, func(_ string, in *cell) bool { return in == c })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.used == 0 && !c.retired && !c.gone {
+		r.behind.Go(func() { r.note(c.close()) })
+	}
+	c.retired = true
 }
 
 // idleSince says when the cell was last left, if nobody is in it.

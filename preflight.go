@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"context"
+	"errors"
 
 	"github.com/isolate-run/isolate/host"
 	"github.com/isolate-run/isolate/plan"
@@ -64,6 +65,10 @@ func limitsProblem(checks []host.Check) plan.Problem {
 // explain replaces the error of a cell that could not be built by what is
 // missing on this machine, if that can be found by doing.
 func explain(ctx context.Context, dir string, err error) error {
+	var told *plan.Refusal
+	if errors.As(err, &told) {
+		return err
+	}
 	var bad []plan.Problem
 	for _, c := range host.Explain(ctx, machine(dir), err) {
 		if c.Refuses() && c.Blocking == host.BlockAlways {

@@ -70,6 +70,7 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 			add("cannot give a terminal and streams", "Terminal takes the place of Stdin, Stdout and Stderr", "choose one")
 		}
 	}
+	bad = append(bad, checkPreloaded(c, pl)...)
 	for _, x := range workspace.CheckInputs(c.In) {
 		bad = append(bad, plan.Problem(x))
 	}
@@ -138,6 +139,7 @@ func (b *box) run(ctx context.Context, c Cmd, with company) (Result, error) {
 		own[socketVariable] = socketPath
 	}
 	prog.Env, prog.Path = environment(b.plan, b.netEnv, own)
+	prog.Preloaded = preloadedCall(c.Args, prog.Env, b.plan)
 	if prog.Dir == "" {
 		prog.Dir = "/workspace"
 	}

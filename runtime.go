@@ -302,6 +302,10 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 func (r *Runtime) make(ctx context.Context, c *cell, pl plan.Plan, life container.Lifetime) (*box, error) {
 	seat, err := c.seat(ctx)
 	if err != nil {
+		var ended *container.TemplateError
+		if errors.As(err, &ended) {
+			r.retire(c)
+		}
 		return nil, err
 	}
 	sb, err := seat.NewSandbox(ctx, pl, life)

@@ -47,6 +47,12 @@ func BenchmarkStart(b *testing.B) {
 		}
 	}()
 	all := contenders(b, ctx, r)
+	interleaved(b, program, all)
+}
+
+// interleaved runs the contenders in turn until the benchmark has enough, and
+// reports.
+func interleaved(b *testing.B, what string, all []contender) {
 	for _, c := range all { // cold caches are not what is measured
 		for range 3 {
 			if err := c.run(); err != nil {
@@ -64,7 +70,7 @@ func BenchmarkStart(b *testing.B) {
 			took[i] = append(took[i], time.Since(begin))
 		}
 	}
-	report(b, all, took)
+	report(b, what, all, took)
 }
 
 func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contender {
@@ -83,7 +89,7 @@ func contenders(b *testing.B, ctx context.Context, r *isolate.Runtime) []contend
 	list = append(list, contender{"served command", "all: see isolate exec --explain", func() error {
 		return exec.Command(cli, "exec", "--", program).Run()
 	}})
-	if peer, ok := bubblewrap(b); ok {
+	if peer, ok := bubblewrap(b, program); ok {
 		list = append(list, peer)
 	}
 	return list
@@ -98,18 +104,20 @@ func runWarm(ctx context.Context, r *isolate.Runtime) error {
 	return err
 }
 
-// bubblewrap is the peer, if it is installed.
-func bubblewrap(b *testing.B) (contender, bool) {
+// bubblewrap is the peer, if it is installed: a program with the same namespaces
+// and a like view.
+func bubblewrap(b *testing.B, program ...string) (contender, bool) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
 		b.Log("bubblewrap is not installed: its ratios are missing")
 		return contender{}, false
 	}
+	args := append([]string{"--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
+		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+		"--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs", "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
+		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/workspace", "--chdir", "/workspace"}, program...)
 	return contender{"bubblewrap", "user, mount, pid, net, ipc, uts, cgroup namespaces; no seccomp, no limits", func() error {
-		return exec.Command(path, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
-			"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-			"--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs", "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
-			"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/workspace", "--chdir", "/workspace", program).Run()
+		return exec.Command(path, args...).Run()
 	}}, true
 }
 
@@ -155,13 +163,13 @@ func serve(b *testing.B, cli string) {
 	}
 }
 
-func report(b *testing.B, all []contender, took [][]time.Duration) {
+func report(b *testing.B, what string, all []contender, took [][]time.Duration) {
 	median := make([]time.Duration, len(all))
 	for i := range all {
 		slices.Sort(took[i])
 		median[i] = took[i][len(took[i])/2]
 	}
-	fmt.Printf("\n%-14s %10s %10s %12s %12s  %s\n", program, "p50", "p99", "/fork+exec", "/bubblewrap", "layers")
+	fmt.Printf("\n%-14s %10s %10s %12s %12s  %s\n", what, "p50", "p99", "/fork+exec", "/bubblewrap", "layers")
 	for i, c := range all {
 		p99 := took[i][len(took[i])*99/100]
 		bwrap := "-"

@@ -94,7 +94,11 @@ func (n *Blank) Furnish(ctx context.Context, p plan.Plan) (*Cell, error) {
 		return nil, err
 	}
 	n.used = true
-	if err := c.greet(tape); err != nil {
+	err = c.greet(tape)
+	if err == nil && p.Preload != nil {
+		err = c.preload(p)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -108,6 +112,10 @@ func (n *Blank) order(p plan.Plan, tape keeper.Tape) error {
 	}
 	if <-n.needs; n.needErr != nil {
 		return n.needErr
+	}
+	if p.Preload != nil {
+		n.cell.template = &template{leaf: n.leaf} // which forks the seats
+		return nil
 	}
 	seat, err := n.cell.orderSeat(n.leaf)
 	if err != nil {
@@ -125,7 +133,7 @@ func (n *Blank) Close() error {
 	}
 	n.used = true
 	<-n.built
-	if n.cell.first == nil && n.leaf != nil {
+	if n.cell.first == nil && n.cell.template == nil && n.leaf != nil {
 		n.cell.first = &Seat{cell: n.cell, leaf: n.leaf}
 	}
 	return n.cell.Close()

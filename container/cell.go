@@ -32,6 +32,8 @@ type Cell struct {
 	control sock
 	closed  bool
 	first   *Seat // made with the cell; nil once taken
+	// template forks the seats in the keeper's place; nil without one.
+	template *template
 
 	tapes struct {
 		sync.Mutex
@@ -119,6 +121,9 @@ func (c *Cell) greet(tape keeper.Tape) error {
 		return err
 	}
 	r.close()
+	if c.template != nil {
+		return nil // which is to fork the first seat
+	}
 	return c.seatOrdered(c.first)
 }
 
@@ -172,6 +177,9 @@ func (c *Cell) Close() error {
 	first := c.first
 	c.first = nil
 	c.mu.Unlock()
+	if c.template != nil {
+		c.template.close()
+	}
 	if c.running {
 		_ = c.c.Signal(unix.SIGKILL)
 		_, _ = c.proc.Wait()
@@ -192,6 +200,9 @@ func (c *Cell) Close() error {
 		errs[2] = c.c.Destroy()
 	}
 	all.Wait()
+	if c.template != nil {
+		errs[1] = errors.Join(errs[1], c.template.remove())
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("cannot remove cell: %w", err)
 	}

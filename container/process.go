@@ -25,6 +25,9 @@ type Program struct {
 	Terminal *Size
 	// CPUs are the processors it may use; nil means all.
 	CPUs []int
+	// Preloaded is what a fork of the cell's template runs in place of Args, as
+	// Call.Encode of package preload writes it; nil executes Args.
+	Preloaded []byte
 }
 
 // Size is a terminal's size in characters.
@@ -86,7 +89,7 @@ func (b *Sandbox) Prepare(deadline time.Time, p Program) (*Process, error) {
 		deadline = latest
 	}
 	id := b.nextRun.Add(1)
-	prog := program{args: p.Args, paths: candidates(p.Args[0], p.Path), env: p.Env, dir: p.Dir, cpus: p.CPUs, noStdin: p.Stdin == nil}
+	prog := program{args: p.Args, paths: candidates(p.Args[0], p.Path), env: p.Env, dir: p.Dir, cpus: p.CPUs, noStdin: p.Stdin == nil, preloaded: p.Preloaded}
 	if p.Terminal != nil {
 		prog.terminal, prog.size = true, [2]uint16{p.Terminal.Rows, p.Terminal.Cols}
 	}

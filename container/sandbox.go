@@ -71,21 +71,27 @@ func (c *Cell) orderSeat(leaf *cgroup.Leaf) (*Seat, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := c.control.send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
+	if err := c.forker().send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
 		_ = ours.close()
-		return nil, err
+		return nil, c.lost(err)
 	}
 	return &Seat{cell: c, leaf: leaf, sock: ours}, nil
 }
 
 // seatOrdered waits for the seat and puts it into its leaf.
 func (c *Cell) seatOrdered(s *Seat) error {
-	r, err := answer(c.control, "seat", keeper.Tape{})
+	r, err := answer(c.forker(), "seat", keeper.Tape{})
 	if err != nil {
-		return err
+		return c.lost(err)
 	}
 	r.close()
-	if r, err = answer(s.sock, "seat", keeper.Tape{}); err != nil {
+	return s.joined()
+}
+
+// joined waits for the seat's own word and puts it into its leaf.
+func (s *Seat) joined() error {
+	r, err := answer(s.sock, "seat", keeper.Tape{})
+	if err != nil {
 		return err
 	}
 	r.close()

@@ -249,13 +249,29 @@ func writable(b *keeper.Builder, p plan.Plan) {
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0o022))
 }
 
-func dropCapabilities(b *keeper.Builder) {
+func dropCapabilities(b *keeper.Builder) { dropCapabilitiesBut(b, noCapability) }
+
+// noCapability keeps none.
+const noCapability = -1
+
+// dropCapabilitiesBut drops every capability from all five sets but keep, which
+// stays permitted and in the bounding set.
+func dropCapabilitiesBut(b *keeper.Builder, keep int) {
 	b.Call("clear ambient capabilities", unix.SYS_PRCTL, keeper.Int(unix.PR_CAP_AMBIENT), keeper.Int(unix.PR_CAP_AMBIENT_CLEAR_ALL), null, null, null)
 	for c := range lastCap() + 1 {
+		if c == keep {
+			continue
+		}
 		b.CallUnless("drop capability "+strconv.Itoa(c)+" from the bounding set", unix.EINVAL, unix.SYS_PRCTL, keeper.Int(unix.PR_CAPBSET_DROP), keeper.Int(c))
 	}
 	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
-	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(make([]byte, 24)))
+	sets := make([]byte, 24)                             // effective, permitted, inheritable; then the same for 32 and up
+	if keep != noCapability {
+		half := sets[12*(keep/32):]
+		half[keep%32/8] = 1 << (keep % 8)
+		copy(half[4:8], half[:4])
+	}
+	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(sets))
 	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
 }
 
@@ -305,6 +321,8 @@ type program struct {
 	terminal bool
 	size     [2]uint16
 	cpus     []int // processors it may use; nil means all
+	// preloaded is what a fork of the cell's template runs; nil executes paths.
+	preloaded []byte
 }
 
 // programTape turns a child of init into the program. Register 0 is the
@@ -343,6 +361,13 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 	// 4. the supervisor checks us from outside, then lets us go
 	b.Send("report the program", sock, keeper.Int(-1))
 	b.Wait(sock)
+	if prog.preloaded != nil {
+		// what execve would do: the init cannot be inspected, a program can
+		b.Call("allow inspection", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_DUMPABLE), keeper.Int(1), null, null, null)
+		b.Call("close the socket", unix.SYS_CLOSE, sock)
+		b.Become(prog.preloaded)
+		return b.Encode(keeper.MsgSpawn, 0, id)
+	}
 	argv, env := keeper.Strings(prog.args), keeper.Strings(prog.env)
 	for _, path := range prog.paths {
 		b.Exec(path, argv, env)

@@ -14,6 +14,7 @@ import (
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/preload"
 	"github.com/isolate-run/isolate/rootfs"
 )
 
@@ -38,6 +39,8 @@ type Plan struct {
 	Home     string      `json:"home"`
 	Hostname string      `json:"hostname"`
 	Env      []string    `json:"env"` // sorted "K=V"
+	// Preload is the interpreter that the cell starts ahead; nil if none is.
+	Preload *preload.Spec `json:"preload,omitempty"`
 	// Bridge is whether the sandbox has the directory of the tool bridge.
 	Bridge bool `json:"bridge,omitempty"`
 	// Terminals is whether the sandbox has a devpts of its own.

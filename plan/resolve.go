@@ -15,6 +15,7 @@ import (
 
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/preload"
 	"github.com/isolate-run/isolate/rootfs"
 	"github.com/isolate-run/isolate/seccompprofile"
 )
@@ -255,6 +256,9 @@ func (r *resolver) identity() {
 		r.plan.Env = append(r.plan.Env, k+"="+v)
 	}
 	sort.Strings(r.plan.Env)
+	if s := r.policy.Preload; !s.IsZero() {
+		r.plan.Preload = &s
+	}
 	r.plan.Proc = Proc{MaskedFiles: r.facts.MaskedFiles, MaskedDirs: r.facts.MaskedDirs}
 	r.plan.Terminals = true
 	if r.policy.Profile == policy.ProfileStrict {
@@ -362,10 +366,16 @@ func (r *resolver) filter() error {
 
 // finish computes the digests.
 func (r *resolver) finish() (Plan, error) {
-	cell, err := json.Marshal(struct {
-		View rootfs.View
-		ID   namespaces.Identity
-	}{r.plan.View, r.plan.Identity})
+	key := struct {
+		View    rootfs.View
+		ID      namespaces.Identity
+		Preload *preload.Spec `json:",omitempty"`
+		Env     []string      `json:",omitempty"` // that it is started with
+	}{View: r.plan.View, ID: r.plan.Identity, Preload: r.plan.Preload}
+	if key.Preload != nil {
+		key.Env = preload.Environment(r.plan.Env)
+	}
+	cell, err := json.Marshal(key)
 	if err != nil {
 		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
 	}

@@ -31,6 +31,9 @@ func (p Plan) Text() string {
 	}
 	line("proc", "%s", proc)
 	line("writable", "/workspace, /tmp, /dev/shm, %s: %s and %d files together", p.Home, policy.Size(p.Disk), p.Inodes)
+	if p.Preload != nil {
+		line("preload", "%s: programs are forked from it; their memory is laid out alike", p.Preload)
+	}
 	if p.Bridge {
 		line("tools", "the host's, by files in /workspace/_rpc")
 	}

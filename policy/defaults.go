@@ -14,6 +14,7 @@ func (p Policy) WithDefaults() Policy {
 	p.Env = maps.Clone(p.Env)
 	p.Allow = slices.Clone(p.Allow)
 	p.Net = cloneNet(p.Net)
+	p.Preload = p.Preload.Clone()
 	setDefault(&p.Hostname, DefaultHostname)
 	setDefault(&p.Memory, DefaultMemory)
 	setDefault(&p.PIDs, DefaultPIDs)

@@ -40,6 +40,10 @@ var keys = sync.OnceValue(func() []key {
 		nameKey("profile", `profile = "strict"`, func(p *Policy, text string) error { return p.Profile.UnmarshalText([]byte(text)) }),
 		stringKey("rootfs", `rootfs = "/srv/rootfs"`, func(p *Policy) *string { return &p.Rootfs }),
 		stringKey("hostname", `hostname = "sandbox"`, func(p *Policy) *string { return &p.Hostname }),
+		nameKey("preload", `preload = "python:numpy"`, func(p *Policy, text string) (err error) {
+			p.Preload, err = ParsePreload(text)
+			return err
+		}),
 		{name: keyReadOnly, takes: "a list of tables with source and target", example: "[[read-only]] and below it source = \"/srv/data\""},
 		{name: keyEnv, takes: "a table of strings", example: "[env] and below it NAME = \"value\""},
 		{name: keyNet, takes: "a table with mode, and lists of tables allow and deny", example: netExample},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/isolate-run/isolate/preload"
 )
 
 // durationUnits are the units a duration text may have. The last is what
@@ -95,6 +97,19 @@ func shortDuration(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// ParsePreload reads what to start ahead: "python", or "python:numpy,pandas".
+// The error is a Problem.
+func ParsePreload(text string) (preload.Spec, error) {
+	s, bad := preload.Parse(text)
+	if bad != nil {
+		return preload.Spec{}, Problem{Field: "preload", What: bad.What, Hint: bad.Hint}
+	}
+	if s.IsZero() {
+		return s, refuse("preload", text, "it is empty", "write python, or leave it out")
+	}
+	return s, nil
 }
 
 // ParseCPUs reads a number of processors above zero such as "2" or "0.5". The

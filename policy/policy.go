@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/preload"
 )
 
 // Policy is what a program may do and how much it may use.
@@ -42,6 +43,11 @@ type Policy struct {
 	// host. Zero is NoBridge. A policy file cannot set it: it comes with the
 	// tools that a program is given.
 	Bridge Bridge
+
+	// Preload has an interpreter started ahead, with modules imported, from
+	// which programs are forked: the memory of the sandboxes of one such policy
+	// is laid out alike (docs/preload.md). Zero is none.
+	Preload preload.Spec
 
 	// Net is what the program may reach. Zero is no network: a namespace of its
 	// own with loopback.

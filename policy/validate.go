@@ -107,6 +107,9 @@ func (p Policy) checkFields() []Problem {
 	ps.binds(p.ReadOnly)
 	ps.env(p.Env)
 	ps.allow(p.Allow)
+	if x := p.Preload.Check(); x != nil {
+		ps.add("preload", x.What, x.Hint)
+	}
 	for _, x := range p.Net.Check() {
 		ps.add("net."+x.Field, x.What, x.Hint)
 	}

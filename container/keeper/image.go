@@ -21,6 +21,13 @@ const elfHeader = 64 + 56
 // independent; any address a program may have will do.
 const loadAddress = 0x10000
 
+// WarmEntry is where in Image the function begins that an interpreter calls
+// which has mapped the image, and from which it returns in its forks.
+func WarmEntry() int {
+	begin := uintptr(unsafe.Pointer(C.isolate_keeper_begin()))
+	return elfHeader + int(uintptr(unsafe.Pointer(C.isolate_keeper_warm))-begin)
+}
+
 // Image returns the far side as an ELF executable of a few KiB: one read-only
 // executable segment, no interpreter, no writable data.
 func Image() []byte {

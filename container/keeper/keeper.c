@@ -104,7 +104,7 @@ __asm__(".pushsection isolate_keeper,\"ax\",@progbits\n"
 
 #define sys(nr, a, b, c, d) sys6(nr, (u64)(a), (u64)(b), (u64)(c), (u64)(d), 0, 0)
 
-enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EACCES = 13, ENOTDIR = 20, EPIPE = 32, ENOSYS = 38,
+enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EAGAIN = 11, EACCES = 13, ENOTDIR = 20, EPIPE = 32, ENOSYS = 38,
        SIGKILL = 9, SIGCHLD = 17, WNOHANG = 1, SOL_SOCKET = 1, SCM_RIGHTS = 1,
        MSG_NOSIGNAL = 0x4000, MSG_CMSG_CLOEXEC = 0x40000000,
        PR_SET_DUMPABLE = 4, PR_SET_PDEATHSIG = 1, CONTROL_FD = 3, SELF_FD = 4 };
@@ -125,6 +125,7 @@ struct machine {
 	s32 nfds;
 	s32 report;        /* socket for failures of a tape */
 	u64 big;           /* bytes of a mapping that m is in; 0 if m is in buf */
+	struct warm *warm; /* the program that this code runs in; 0 if it runs alone */
 	u64 regs[MAX_REGS];
 };
 
@@ -295,6 +296,13 @@ FAR s32 far_tape(struct machine *k)
 		} else if (o->nr == OP_REPORT) {
 			k->report = (s32)a[0];
 			r = 0;
+		} else if (o->nr == OP_BECOME) {
+			r = -ENOSYS;
+			if (k->warm) {
+				k->warm->text = a[0];
+				k->warm->length = a[1];
+				r = 0;
+			}
 		} else {
 			r = best;
 		}
@@ -321,13 +329,30 @@ FAR s32 far_tape(struct machine *k)
 	return 1;
 }
 
-/* ---- program: a child of init; ends in execve ---- */
+/* far_fork forks this process. Inside another program it is that program's own
+ * fork, which knows what of libc and of its libraries must be told. */
+FAR s64 far_fork(struct machine *k)
+{
+	if (!k->warm)
+		return sys6(NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	s64 pid = k->warm->fork();
+	return pid < 0 ? -EAGAIN : pid;
+}
 
-FAR void far_program(struct machine *k)
+/* ---- program: a child of init; ends in execve, or in OP_BECOME ---- */
+
+/* BECAME is what the functions from here to the template's entry return when
+ * this process is no longer one of the far side: they all return at once. */
+enum { BECAME = -1 };
+
+FAR s32 far_program(struct machine *k)
 {
 	k->report = k->fds[0];
-	far_tape(k);
-	far_exit(127);
+	if (!far_tape(k) || !k->warm || !k->warm->text)
+		far_exit(127);
+	k->warm->big = k->big;
+	k->warm->message = (u64)k->m;
+	return BECAME;
 }
 
 /* ---- init: PID 1 of a sandbox ---- */
@@ -384,12 +409,12 @@ FAR s32 far_spawn(struct machine *k, s32 sock, struct run *runs, s32 active)
 {
 	s64 pid;
 	if (active == MAX_RUNS) {
-		far_answer(sock, REP_FAIL, (s64)k->m->arg[0], 11 /* EAGAIN */, -1);
+		far_answer(sock, REP_FAIL, (s64)k->m->arg[0], EAGAIN, -1);
 		return active;
 	}
-	pid = sys6(NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	pid = far_fork(k);
 	if (pid == 0)
-		far_program(k);
+		return far_program(k);
 	if (pid < 0) {
 		far_answer(sock, REP_FAIL, (s64)k->m->arg[0], -pid, -1);
 		return active;
@@ -408,7 +433,7 @@ FAR void far_signal(struct msg *m, struct run *runs, s32 active)
 			sys(NR_kill, runs[i].pid, m->arg[1], 0, 0); /* no session yet */
 }
 
-FAR void far_init(struct machine *k)
+FAR s32 far_init(struct machine *k)
 {
 	struct run runs[MAX_RUNS];
 	struct sigact dfl;
@@ -443,7 +468,9 @@ FAR void far_init(struct machine *k)
 			far_exit(0);
 		if (k->m->kind == MSG_SPAWN)
 			active = far_spawn(k, sock, runs, active);
-		else if (k->m->kind == MSG_SIGNAL)
+		if (active == BECAME)
+			return BECAME;
+		if (k->m->kind == MSG_SIGNAL)
 			far_signal(k->m, runs, active);
 		far_close_all(k);
 	}
@@ -451,7 +478,7 @@ FAR void far_init(struct machine *k)
 
 /* ---- seat: lives in one cgroup leaf, clones the sandboxes of that leaf ---- */
 
-FAR void far_clone_sandbox(struct machine *k, s32 sock)
+FAR s32 far_clone_sandbox(struct machine *k, s32 sock)
 {
 	struct clone3 c;
 	s32 pidfd = -1;
@@ -474,7 +501,7 @@ FAR void far_clone_sandbox(struct machine *k, s32 sock)
 		sys(NR_close, sock, 0, 0, 0);
 		if (k->m->flags & FLAG_CGROUP)
 			sys(NR_close, k->fds[--k->nfds], 0, 0, 0);
-		far_init(k);
+		return far_init(k);
 	}
 	if (pid < 0)
 		far_answer(sock, REP_FAIL, -1, -pid, -1);
@@ -482,32 +509,101 @@ FAR void far_clone_sandbox(struct machine *k, s32 sock)
 		far_answer(sock, REP_CLONED, pid, 0, pidfd);
 	if (pidfd >= 0)
 		sys(NR_close, pidfd, 0, 0, 0);
+	return 0;
 }
 
-FAR void far_seat(struct machine *k, s32 sock)
+FAR s32 far_seat(struct machine *k, s32 sock)
 {
 	k->nfds = 0; /* only the socket came */
 	far_answer(sock, REP_DONE, 0, 0, -1); /* tells the supervisor our pid */
 	k->report = sock;
 	while (far_recv(k, sock)) {
-		if (k->m->kind == MSG_SANDBOX)
-			far_clone_sandbox(k, sock);
-		else if (k->m->kind == MSG_TAPE && far_tape(k))
+		if (k->m->kind == MSG_SANDBOX) {
+			if (far_clone_sandbox(k, sock) == BECAME)
+				return BECAME;
+		} else if (k->m->kind == MSG_TAPE && far_tape(k)) {
 			far_answer(sock, REP_DONE, 0, 0, -1);
+		}
 		far_close_all(k);
 	}
 	far_exit(0);
 }
 
-/* ---- keeper: PID 1 of a cell ---- */
+/* ---- keeper: PID 1 of a cell; and the template, which serves as it does ---- */
+
+/* far_template makes a process of the keeper's that executes an interpreter. It
+ * gets the process id that the supervisor names: one that no program has. */
+FAR s64 far_template(struct machine *k)
+{
+	struct clone3 c;
+	s32 id = (s32)k->m->arg[0];
+	u8 *z = (u8 *)&c;
+	for (u32 i = 0; i < sizeof c; i++)
+		z[i] = 0;
+	c.exit_signal = SIGCHLD;
+	c.set_tid = (u64)&id;
+	c.set_tid_size = 1;
+	if (k->m->flags & FLAG_CGROUP) {
+		c.flags = 0x200000000UL /* CLONE_INTO_CGROUP */;
+		c.cgroup = (u64)k->fds[k->nfds - 1];
+	}
+	s64 pid = sys(NR_clone3, &c, sizeof c, 0, 0);
+	if (pid == 0) {
+		sys(NR_close, CONTROL_FD, 0, 0, 0);
+		k->report = k->fds[0];
+		far_tape(k);
+		far_exit(127);
+	}
+	return pid;
+}
+
+/* far_serve is the life of the keeper, and of a template. */
+FAR s32 far_serve(struct machine *k, s32 sock)
+{
+	struct sigact act;
+	sys(NR_prctl, PR_SET_DUMPABLE, 0, 0, 0);
+	/* children are not waited for: ignoring SIGCHLD lets the kernel reap */
+	act.handler = 1;
+	act.flags = 0;
+	act.restorer = 0;
+	act.mask = 0;
+	sys(NR_rt_sigaction, SIGCHLD, &act, 0, 8);
+	s64 p = sys6(NR_mmap, 0, MSG_CAP, 3, 0x22 /* PRIVATE ANONYMOUS */, (u64)-1, 0);
+	if (p < 0 && p > -4096)
+		far_exit(3);
+	k->buf = (u8 *)p;
+	k->nfds = 0;
+	k->big = 0;
+	k->report = sock;
+	while (far_recv(k, sock)) {
+		s64 pid = 0;
+		if (k->m->kind == MSG_TAPE) {
+			if (far_tape(k))
+				far_answer(sock, REP_DONE, 0, 0, -1);
+		} else if (k->m->kind == MSG_SEAT) {
+			pid = far_fork(k);
+			if (pid == 0) {
+				sys(NR_close, sock, 0, 0, 0);
+				return far_seat(k, k->fds[0]);
+			}
+		} else if (k->m->kind == MSG_TEMPLATE) {
+			pid = far_template(k);
+		}
+		if (pid < 0)
+			far_answer(sock, REP_FAIL, -1, -pid, -1);
+		else if (pid > 0)
+			far_answer(sock, REP_DONE, pid, 0, -1);
+		far_close_all(k);
+	}
+	far_exit(0);
+	return 0;
+}
 
 __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isolate_keeper_main(void)
 {
 	struct machine k;
 	struct sigact act;
-	s64 p;
 	sys(NR_close, SELF_FD, 0, 0, 0);
-	sys(NR_prctl, PR_SET_DUMPABLE, 0, 0, 0);
 	/* a caller's ignored signals must not reach a program */
 	act.flags = 0;
 	act.restorer = 0;
@@ -516,34 +612,20 @@ __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isol
 	for (s32 i = 1; i <= 64; i++)
 		sys(NR_rt_sigaction, i, &act, 0, 8);
 	sys(NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &act.mask, 0, 8);
-	/* children are not waited for: ignoring SIGCHLD lets the kernel reap */
-	act.handler = 1;
-	sys(NR_rt_sigaction, SIGCHLD, &act, 0, 8);
-	p = sys6(NR_mmap, 0, MSG_CAP, 3, 0x22 /* PRIVATE ANONYMOUS */, (u64)-1, 0);
-	if (p < 0 && p > -4096)
-		far_exit(3);
-	k.buf = (u8 *)p;
-	k.nfds = 0;
-	k.big = 0;
-	k.report = CONTROL_FD;
-	while (far_recv(&k, CONTROL_FD)) {
-		if (k.m->kind == MSG_TAPE) {
-			if (far_tape(&k))
-				far_answer(CONTROL_FD, REP_DONE, 0, 0, -1);
-		} else if (k.m->kind == MSG_SEAT) {
-			s64 pid = sys6(NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
-			if (pid == 0) {
-				sys(NR_close, CONTROL_FD, 0, 0, 0);
-				far_seat(&k, k.fds[0]);
-			}
-			if (pid < 0)
-				far_answer(CONTROL_FD, REP_FAIL, -1, -pid, -1);
-			else
-				far_answer(CONTROL_FD, REP_DONE, pid, 0, -1);
-		}
-		far_close_all(&k);
-	}
-	far_exit(0);
+	k.warm = 0;
+	far_serve(&k, CONTROL_FD);
+}
+
+/* isolate_keeper_warm is the entry for a template: an interpreter that has this
+ * code mapped calls it with its socket at CONTROL_FD and one thread. It returns
+ * in the programs that are forked from it, and in no other process. */
+__attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isolate_keeper_warm(struct warm *w)
+{
+	struct machine k;
+	k.warm = w;
+	w->text = 0;
+	far_serve(&k, CONTROL_FD);
+	w->buffer = (u64)k.buf;
 }
 
 extern const u8 __start_isolate_keeper[] __attribute__((visibility("hidden")));

@@ -15,7 +15,8 @@ enum {
 	/* supervisor -> keeper or seat */
 	MSG_TAPE = 1, /* run the tape here; answered by REP_DONE or REP_FAIL */
 	/* supervisor -> keeper */
-	MSG_SEAT = 2, /* fork a seat that serves descriptor 0 */
+	MSG_SEAT = 2, /* fork a seat that serves descriptor 0; a template takes it, too */
+	MSG_TEMPLATE = 6, /* fork process number arg[0], which runs the tape */
 	/* supervisor -> seat */
 	MSG_SANDBOX = 3, /* clone a sandbox init that runs the tape */
 	/* supervisor -> init */
@@ -40,6 +41,7 @@ enum {
 	OP_MEMEQ = 0x10002,  /* (p, q, n): bytes must be equal */
 	OP_REPORT = 0x10003, /* (socket): later failures are reported there */
 	OP_NOTFOUND = 0x10004, /* fail with the best errno of the EXEC operations */
+	OP_BECOME = 0x10005, /* (p, n): last in the tape of a template's program */
 
 	/* operation flags */
 	OPF_IGNORE = 1, /* any error is ignored */
@@ -74,6 +76,16 @@ struct rep {
 	s64 a, b, c, d;
 };
 
+/* What a template and this code tell each other. template.py has it as an array
+ * of numbers in the same order. */
+struct warm {
+	s64 (*fork)(void); /* libc's */
+	u64 text, length;  /* what OP_BECOME was given */
+	u64 buffer;        /* MSG_CAP bytes that the program may unmap */
+	u64 message, big;  /* and what else it may, if big is not 0 */
+};
+
 extern const u8 isolate_keeper_entry[];
+void isolate_keeper_warm(struct warm *);
 
 #endif

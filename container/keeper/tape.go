@@ -147,6 +147,13 @@ func (b *Builder) Wait(sock Arg) *Builder {
 	return b.add(opcode{nr: C.OP_WAIT, args: []Arg{sock}, step: "wait for the supervisor"})
 }
 
+// Become is the last operation of a program that is not to be executed because
+// it is a fork of a template: the code of keeper.c returns to the interpreter
+// that called it, with this text.
+func (b *Builder) Become(text []byte) *Builder {
+	return b.add(opcode{nr: C.OP_BECOME, args: []Arg{Data(text), Int(len(text))}, step: "become the program"})
+}
+
 // ReportTo says where later failures are reported.
 func (b *Builder) ReportTo(sock Arg) *Builder {
 	return b.add(opcode{nr: C.OP_REPORT, args: []Arg{sock}, step: "move report socket"})

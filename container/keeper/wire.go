@@ -20,6 +20,8 @@ const (
 	MsgSandbox Kind = C.MSG_SANDBOX
 	MsgSpawn   Kind = C.MSG_SPAWN
 	MsgSignal  Kind = C.MSG_SIGNAL
+	// MsgTemplate has the keeper start an interpreter; see WarmEntry.
+	MsgTemplate Kind = C.MSG_TEMPLATE
 
 	RepDone   Kind = C.REP_DONE
 	RepFail   Kind = C.REP_FAIL

@@ -44,6 +44,7 @@ const (
 	// GCC compiles and links, Python3 and Node run a one-line program.
 	GCC     Feature = "gcc"
 	Python3 Feature = "python3"
+	NumPy   Feature = "numpy" // as a sandbox sees it
 	Node    Feature = "node"
 	// Bwrap is a bubblewrap that can make its own namespaces.
 	Bwrap Feature = "bwrap"
@@ -71,6 +72,7 @@ var probes = map[Feature]func() error{
 	Root:          root,
 	Unprivileged:  unprivileged,
 	GCC:           gcc,
+	NumPy:         func() error { return try("env", "PATH=/usr/local/bin:/usr/bin", "python3", "-c", "import numpy") },
 	Python3:       func() error { return try("python3", "-c", "import json") },
 	Node:          func() error { return try("node", "-e", "0") },
 	Bwrap:         bwrap,
