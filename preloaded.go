@@ -13,7 +13,11 @@ func checkPreloaded(c Cmd, pl plan.Plan) (bad []plan.Problem) {
 	if pl.Preload == nil {
 		return nil
 	}
-	if _, problem := preload.Read(c.Args); problem != nil {
+	call, problem := preload.Read(c.Args)
+	if problem == nil && call.Kind == preload.Stdin && c.Terminal != nil {
+		problem = &preload.Problem{What: "cannot preload an interpreter for a terminal", Hint: "name a script, or leave the preloading out"}
+	}
+	if problem != nil {
 		bad = append(bad, plan.Problem{What: problem.What, Rule: "the policy preloads " + pl.Preload.String(), Remedy: problem.Hint})
 	}
 	started := map[string]string{}

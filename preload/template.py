@@ -9,7 +9,12 @@ del sys.path[0]  # of this file; a program has its own
 import atexit
 import ctypes
 import gc
+import io
 import os
+
+# the interpreter's own, there without an import
+from _frozen_importlib import BuiltinImporter
+from _frozen_importlib_external import SourceFileLoader, SourcelessFileLoader
 
 SOCKET, IMAGE = 3, 5  # as container/template.go places them
 
@@ -85,14 +90,12 @@ class Call:
 
 def stream(fd, mode, old, name, unbuffered):
     """A standard stream, made as the interpreter makes it when it starts."""
-    import io
-
     writes = mode == "wb"
     buffer = open(fd, mode, buffering=0 if unbuffered and writes else -1, closefd=False)
     raw = getattr(buffer, "raw", buffer)
     raw.name = name
-    lines = fd == 2 or raw.isatty()
-    s = io.TextIOWrapper(buffer, old.encoding, old.errors, "\n" if writes else None, line_buffering=lines and writes, write_through=unbuffered and writes)
+    lines = not unbuffered and (fd == 2 or raw.isatty())
+    s = io.TextIOWrapper(buffer, old.encoding, old.errors, "\n", line_buffering=lines and writes, write_through=unbuffered)
     s.mode = mode[0]
     return s
 
@@ -137,8 +140,6 @@ def main_module(loader):
 
 def from_file(name):
     """Code and namespace of a script."""
-    import importlib.machinery
-
     try:
         with open(name, "rb") as f:
             source = f.read()
@@ -146,44 +147,52 @@ def from_file(name):
         sys.stderr.write("python3: can't open file %r: [Errno %d] %s\n" % (absolute(name), e.errno, e.strerror))
         raise SystemExit(2)
     first(os.path.dirname(os.path.realpath(name)))
-    kind = importlib.machinery.SourcelessFileLoader if name.endswith(".pyc") else importlib.machinery.SourceFileLoader
-    names = main_module(kind("__main__", absolute(name)))
+    loader = (SourcelessFileLoader if name.endswith(".pyc") else SourceFileLoader)("__main__", absolute(name))
+    names = main_module(loader)
     names["__file__"], names["__cached__"] = absolute(name), None
-    if kind is importlib.machinery.SourcelessFileLoader:
-        return names["__loader__"].get_code("__main__"), names
+    if name.endswith(".pyc"):
+        return loader.get_code("__main__"), names
     return compile(source, absolute(name), "exec", dont_inherit=True), names
 
 
 def absolute(name):
-    return name if name.startswith("/") else os.getcwd() + "/" + (name[2:] if name.startswith("./") else name)
+    return name if name.startswith("/") else os.getcwd() + "/" + name
+
+
+def holds_modules(path):
+    """Whether modules can be imported from a path: a directory or an archive."""
+    for hook in sys.path_hooks:
+        try:
+            hook(path)
+            return True
+        except ImportError:
+            continue
+    return False
 
 
 def run(call):
     """Run a program as the interpreter's own command line does."""
-    import importlib.machinery
-
     if call.kind == "module":
         import runpy
 
         first(os.getcwd())
-        main_module(importlib.machinery.BuiltinImporter)
+        main_module(BuiltinImporter)
         runpy._run_module_as_main(call.what, True)
         return
+    if call.kind == "file" and holds_modules(call.what):
+        import runpy
+
+        sys.path.insert(0, absolute(call.what))
+        main_module(BuiltinImporter)
+        runpy._run_module_as_main("__main__", False)
+        return
     if call.kind == "file":
-        import pkgutil
-
-        if pkgutil.get_importer(call.what) is not None:  # a directory or an archive
-            import runpy
-
-            sys.path.insert(0, call.what)
-            main_module(importlib.machinery.BuiltinImporter)
-            runpy._run_module_as_main("__main__", False)
-            return
         code, names = from_file(call.what)
     else:
         first("")
-        names = main_module(importlib.machinery.BuiltinImporter)
+        names = main_module(BuiltinImporter)
         if call.kind == "stdin":
+            names["__file__"], names["__cached__"] = "<stdin>", None
             code = compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
         else:
             code = compile(call.what, "<string>", "exec", dont_inherit=True)
@@ -213,24 +222,18 @@ def status(code):
     return 1
 
 
-def flush(code):
-    """Write out what the program printed; the interpreter's code is 120 if it cannot."""
+def flush():
+    """Write out what the program printed, and tell whether standard output took it."""
+    taken = True
     for s in sys.stdout, sys.stderr:
         try:
             if s is not None and not s.closed:
                 s.flush()
         except Exception as e:
             if s is sys.stdout:
-                sys.unraisablehook(Unraisable(type(e), e, e.__traceback__, None, s))
-                code = 120
-    return code
-
-
-class Unraisable:
-    """What sys.unraisablehook takes."""
-
-    def __init__(self, *fields):
-        self.exc_type, self.exc_value, self.exc_traceback, self.err_msg, self.object = fields
+                sys.stderr.write("Exception ignored in: %r\n%s: %s\n" % (s, type(e).__name__, e))
+                taken = False
+    return taken
 
 
 def clear(names):
@@ -248,16 +251,15 @@ def leave(code, inherited, leaver):
     if "threading" in sys.modules:
         sys.modules["threading"]._shutdown()
     atexit._run_exitfuncs()
-    code = flush(code)
+    taken = flush()
     for name in "last_type", "last_value", "last_traceback", "last_exc":
         sys.__dict__.pop(name, None)
-    new = [m for name, m in list(sys.modules.items()) if name == "__main__" or name not in inherited]
-    while new:
-        module = new.pop(0)
-        if isinstance(module, type(sys)):
+    for name, module in list(sys.modules.items()):
+        if (name == "__main__" or name not in inherited) and isinstance(module, type(sys)) and module.__dict__ is not globals():
             clear(module.__dict__)
+    module = None
     gc.collect()
-    leaver(flush(code))
+    leaver(code if taken and flush() else 120)  # as the interpreter's
 
 
 def main():
