@@ -39,19 +39,19 @@ func benchPreload(b *testing.B, what, script string) {
 			b.Error(err)
 		}
 	}()
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
-		b.Fatal(err)
-	}
 	// by its path: the caller's PATH may lead to another Python
 	const python = "/usr/bin/python3"
+	peer, ok := bubblewrap(b, python, "-c", script)
+	if !ok {
+		b.Fatal("there is no bubblewrap")
+	}
 	interleaved(b, script, []contender{
 		{"fork+exec", "none", func() error { return exec.Command(python, "-c", script).Run() }},
 		{"warm", "all: see isolate exec --explain", inSandbox(ctx, r, policy.Policy{}, script)},
 		{"preloaded", "the same; memory laid out alike", inSandbox(ctx, r, policy.Policy{Preload: spec}, script)},
 		// the one made ahead is used up: this one waits for the next
 		{"pre, at once", "the same", inSandbox(ctx, r, policy.Policy{Preload: spec}, script)},
-		bubblewrap(path, python, "-c", script),
+		peer,
 	})
 }
 

@@ -57,7 +57,7 @@ func BenchmarkThroughput(b *testing.B) {
 	var all []*load
 	for _, workers := range []int{1, 2, 4, 16} {
 		all = append(all, &load{contender: warm, workers: workers, settle: func() { settle(r) }})
-		if peer, ok := bubblewrap(b); ok {
+		if peer, ok := bubblewrap(b, program); ok {
 			all = append(all, &load{contender: peer, workers: workers})
 		}
 	}

@@ -17,9 +17,14 @@ import (
 // one as long as none has left a mark in it (docs/adr/0011). A sandbox has no
 // power over it: it belongs to the cell's user namespace.
 
+// ownNetwork tells whether a plan's sandboxes make a network namespace
+// themselves. A seat that is a fork of a template cannot make one: it has no
+// capability that would let it.
+func ownNetwork(p plan.Plan) bool { return p.HasNetwork() || p.Preload != nil }
+
 // cloneFlags are the namespaces that a sandbox's init is born into.
 func cloneFlags(p plan.Plan) uint64 {
-	if p.HasNetwork() {
+	if ownNetwork(p) {
 		return namespaces.SandboxFlags
 	}
 	return namespaces.SandboxFlags &^ unix.CLONE_NEWNET
@@ -70,7 +75,7 @@ func (s *Seat) cleanNetwork() error {
 // the next sandbox gets a new namespace, and so it does if anything is found or
 // cannot be read.
 func (b *Sandbox) KeepNetwork() {
-	if !b.plan.HasNetwork() { // else it had another one than its seat
+	if !ownNetwork(b.plan) { // else it had another one than its seat
 		b.seat.clean = unmarked(b.seat.pid) == nil
 	}
 }

@@ -178,7 +178,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	if err := s.leaf.Reset(); err != nil {
 		return nil, fmt.Errorf("cannot set limits: %w", err)
 	}
-	if !p.HasNetwork() {
+	if !ownNetwork(p) {
 		if err := s.cleanNetwork(); err != nil {
 			return nil, err
 		}

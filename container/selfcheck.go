@@ -91,6 +91,7 @@ func (c *checker) status(pl plan.Plan) {
 		"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
 		"NoNewPrivs":      "1",
 		"Seccomp":         "2",
+		"Threads":         "1",
 		"Seccomp_filters": strconv.Itoa(ownFilters() + 1),
 		"Uid":             strings.Repeat(strconv.Itoa(pl.Identity.HostUID)+"\t", 4),
 		"Gid":             strings.Repeat(strconv.Itoa(pl.Identity.HostGID)+"\t", 4),
@@ -137,7 +138,7 @@ func (c *checker) loopback(b *Sandbox) {
 	switch {
 	case err != nil:
 		c.differ("%v", err)
-	case same == b.plan.HasNetwork():
+	case same == ownNetwork(b.plan):
 		c.differ("the network namespace is the seat's: %t, want %t", same, !same)
 	}
 }

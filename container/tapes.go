@@ -154,11 +154,13 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	if p.Terminals {
 		mount(b, "mount devpts on /dev/pts", "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=48")
 	}
-	// 7. the device of a sandbox with a network; without one, it is in its seat's
-	// namespace, which has loopback only
+	// 7. loopback, if the namespace is not its seat's, which has it; and the
+	// device of a sandbox with a network
 	device, netDir := keeper.Reg(0), keeper.Reg(0)
-	if p.HasNetwork() {
+	if ownNetwork(p) {
 		loopbackUp(b)
+	}
+	if p.HasNetwork() {
 		device = networkDevice(b, 1)
 	}
 	if p.Intercepts() {

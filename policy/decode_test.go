@@ -15,6 +15,7 @@ const fullFile = `
 profile = "strict"
 rootfs = "/srv/rootfs"
 hostname = "h"
+preload = "python:a,b.c"
 memory = "1G"
 cpus = 0.5
 pids = 7

@@ -120,7 +120,7 @@ func fuzzRefusal(t *testing.T, data []byte, p Policy, err error) {
 // library's own decoder makes of the same file.
 func sameAsLibrary(t *testing.T, data []byte, p Policy) {
 	var file struct {
-		Profile, Rootfs, Hostname, Memory, Disk, Output, Time, Grace string
+		Profile, Rootfs, Hostname, Preload, Memory, Disk, Output, Time, Grace string
 
 		CPUs                float64
 		PIDs, Inodes, Files int
@@ -159,6 +159,7 @@ func sameAsLibrary(t *testing.T, data []byte, p Policy) {
 	for text, read := range map[*string]func(string) error{
 		&file.Profile:     func(s string) error { return want.Profile.UnmarshalText([]byte(s)) },
 		&file.EndOnOutput: func(s string) error { return want.EndOnOutput.UnmarshalText([]byte(s)) },
+		&file.Preload:     func(s string) (err error) { want.Preload, err = ParsePreload(s); return err },
 		&file.Memory:      func(s string) (err error) { want.Memory, err = ParseSize(s); return err },
 		&file.Disk:        func(s string) (err error) { want.Disk, err = ParseSize(s); return err },
 		&file.Output:      func(s string) (err error) { want.Output, err = ParseSize(s); return err },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/preload"
 )
 
 func TestValidateAccepts(t *testing.T) {
@@ -76,6 +77,9 @@ var invalid = []struct {
 	{"long rootfs", Policy{Rootfs: "/" + strings.Repeat("a", 4095)}, "rootfs"},
 	{"hostname with underscore", Policy{Hostname: "a_b"}, "hostname"},
 	{"long hostname", Policy{Hostname: strings.Repeat("a", 64)}, "hostname"},
+	{"preload of another", Policy{Preload: preload.Spec{Interpreter: "perl"}}, "preload"},
+	{"preload of modules alone", Policy{Preload: preload.Spec{Modules: []string{"a"}}}, "preload"},
+	{"preload of no module", Policy{Preload: preload.Spec{Interpreter: "python", Modules: []string{"a; import os"}}}, "preload"},
 	{"bind without source", Policy{ReadOnly: []Bind{{}}}, "read-only[0].source"},
 	{"bind of relative paths", Policy{ReadOnly: []Bind{{"data", ""}, {"/srv/data", "data"}}}, "read-only[0].source read-only[1].target"},
 	{"bind of unclean paths", Policy{ReadOnly: []Bind{{"/srv/data/", "/data/"}}}, "read-only[0].source read-only[0].target"},
@@ -163,7 +167,8 @@ func TestWithDefaults(t *testing.T) {
 func full() Policy {
 	return Policy{
 		Profile: ProfileStrict, Rootfs: "/srv/rootfs", Hostname: "h", ReadOnly: []Bind{{"/srv/a", "/a"}, {"/srv/b", ""}},
-		Env: map[string]string{"A": "1", "B": ""}, Memory: GiB, CPUs: 0.5, PIDs: 7, Disk: MiB, Inodes: 8, Files: 9, Output: KiB,
+		Preload: preload.Spec{Interpreter: preload.Python, Modules: []string{"a", "b.c"}},
+		Env:     map[string]string{"A": "1", "B": ""}, Memory: GiB, CPUs: 0.5, PIDs: 7, Disk: MiB, Inodes: 8, Files: 9, Output: KiB,
 		EndOnOutput: EndRun, Wall: time.Second, CPUTime: 2 * time.Second, Grace: time.Minute, Allow: []Weakening{WeakLimits, UnsafeBinds},
 		Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "a.example", Ports: []int{443}}}, Deny: []egress.Deny{{Name: "b.example"}}},
 	}
@@ -183,7 +188,7 @@ func TestFullIsFull(t *testing.T) {
 func TestPolicyIsNotShared(t *testing.T) {
 	p := full()
 	d := p.WithDefaults()
-	d.ReadOnly[0].Source, d.Env["A"], d.Allow[0] = "/changed", "changed", "changed"
+	d.ReadOnly[0].Source, d.Env["A"], d.Allow[0], d.Preload.Modules[0] = "/changed", "changed", "changed", "changed"
 	maps.DeleteFunc(d.Env, func(string, string) bool { return true })
 	if !reflect.DeepEqual(p, full()) {
 		t.Errorf("a change to WithDefaults' result reached the receiver: %+v", p)

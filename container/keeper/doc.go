@@ -18,6 +18,11 @@
 //	        │    capability dropped; then forks programs, reaps, reports
 //	        └ program   runs a tape that ends in execve
 //
+// A keeper can also have a template: an interpreter that it executes in the
+// cell, and that then maps the same code and serves as the keeper does. Seat,
+// init and program below a template are forks of the interpreter, and its
+// programs end their tape by returning to it.
+//
 // All four are the same few KiB of C (keeper.c): no libc, no data, no heap, no
 // file of the root file system. Image wraps them into an ELF file.
 //
@@ -30,6 +35,11 @@
 //	supervisor            keeper (its control socket)
 //	  MSG_TAPE  ───────►    run the tape         ──► REP_DONE | REP_FAIL
 //	  MSG_SEAT  ───────►    fork a seat          ──► REP_DONE | REP_FAIL
+//	  MSG_TEMPLATE ────►    fork a template      ──► REP_DONE | REP_FAIL
+//	supervisor            template (the first descriptor of MSG_TEMPLATE)
+//	                        run its tape         ──► REP_READY | REP_FAIL
+//	  one byte ────────►    execve               ──► REP_FAIL
+//	  MSG_SEAT  ───────►    fork a seat          ──► REP_DONE | REP_FAIL
 //	supervisor            seat (the socket given with MSG_SEAT)
 //	                        started              ──► REP_DONE (its credentials are its pid)
 //	  MSG_TAPE  ───────►    run the tape         ──► REP_DONE | REP_FAIL
@@ -41,7 +51,7 @@
 //	                        program ended        ──► REP_EXIT
 //	supervisor            program (the first descriptor of MSG_SPAWN)
 //	                        run its tape         ──► REP_READY + seccomp listener | REP_FAIL
-//	  one byte ────────►    execve               ──► end of file | REP_FAIL
+//	  one byte ────────►    execve, or return    ──► end of file | REP_FAIL
 //
 // REP_EXIT is sent after init has killed and reaped every other process of the
 // namespace when no further program runs there: whoever has it knows that the

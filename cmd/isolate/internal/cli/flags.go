@@ -106,6 +106,7 @@ func sandboxFlags() []flagSpec {
 		{name: "env-from", kind: "NAME"},
 		{name: "workdir", kind: "PATH"},
 		{name: "hostname", kind: "NAME"},
+		{name: "preload", kind: "python[:MODULE,…]"},
 		{name: "net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
 		{name: "net-preset", kind: "NAME", offers: egress.Presets()},
 		{name: "net-for", kind: kindDuration},

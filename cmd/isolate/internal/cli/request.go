@@ -156,6 +156,7 @@ func (r *reader) readView() {
 		return r.dirOf(text)
 	})
 	read(r, "hostname", &p.Hostname, notEmpty)
+	read(r, "preload", &p.Preload, policy.ParsePreload)
 	for _, text := range r.flags.many("ro") {
 		b, err := policy.ParseBind(text)
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/preload"
 )
 
 func TestFlagsToPolicy(t *testing.T) {
@@ -31,6 +32,7 @@ func TestFlagsToPolicy(t *testing.T) {
 		{"profile", []string{"--profile", "strict"}, isolate.Policy{Profile: policy.ProfileStrict}},
 		{"end on output", []string{"--end-on-output"}, isolate.Policy{EndOnOutput: policy.EndRun}},
 		{"host name", []string{"--hostname", "box"}, isolate.Policy{Hostname: "box"}},
+		{"preloaded interpreter", []string{"--preload", "python:a,b.c"}, isolate.Policy{Preload: preload.Spec{Interpreter: "python", Modules: []string{"a", "b.c"}}}},
 		{"root", []string{"--rootfs", "r"}, isolate.Policy{Rootfs: filepath.Join(dir, "r")}},
 		{"root of the host", []string{"--rootfs", "host"}, isolate.Policy{}},
 		{"root that is called host", []string{"--rootfs", "./host"}, isolate.Policy{Rootfs: filepath.Join(dir, "host")}},
