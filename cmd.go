@@ -124,9 +124,9 @@ type Options struct {
 	// Spares is how many sandboxes a cell keeps made ahead, so that a run finds
 	// one ready. Zero means one a processor; NoSpares means none.
 	Spares int
-	// Expect is the cell that the first run is expected to need: Open begins to
-	// make it while the plan is still being made, for a program that runs one
-	// command. A cell that is not needed after all ends with the Runtime.
+	// Expect says whether Open is to begin to make a cell while there is no
+	// plan yet, for a program that runs one command. A cell that is not needed
+	// after all ends with the Runtime. Zero means NoCell.
 	Expect Expectation
 	// Audit is the log that records every run and kept sandbox; audit.Open
 	// gives one, which is closed after the Runtime. What cannot be recorded is
@@ -144,13 +144,13 @@ type Options struct {
 	StopWait time.Duration
 }
 
-// Expectation says which cell will be needed first.
+// Expectation says what will be needed soon.
 type Expectation int
 
-// The expectations. UsualCell is for a policy without Rootfs and ReadOnly.
+// The expectations.
 const (
 	NoCell Expectation = iota
-	UsualCell
+	OneCell
 )
 
 // NoSpares is the value of Options.Spares for a program that runs one command.

@@ -76,7 +76,6 @@ var lattice = map[string][]string{
 // only lists outside modules that one package alone may import.
 var only = map[string]string{
 	"github.com/opencontainers/runc/":      "container",
-	"github.com/opencontainers/cgroups":    "container",
 	"github.com/seccomp/libseccomp-golang": "seccompprofile",
 	"github.com/vishvananda/netns":         "namespaces",
 	"github.com/syndtr/gocapability":       "container",
@@ -239,8 +238,8 @@ func TestNobodyEndsTheProcess(t *testing.T) {
 	}
 }
 
-// Every package is initialized twice for a cold start, ours and libcontainer's:
-// what takes time is made when it is first used (docs/adr/0006-cold-start.md).
+// Every package is initialized for a cold start: what takes time is made when
+// it is first used (docs/adr/0006-cold-start.md).
 func TestNobodyCompilesAtStart(t *testing.T) {
 	for _, s := range sources(t, 0) {
 		if isTest(s.name) {

@@ -65,15 +65,7 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 
 // newCell makes a cell of the one that Open has begun, or from the start.
 func (r *Runtime) newCell(ctx context.Context, pl plan.Plan) (*container.Cell, error) {
-	r.mu.Lock()
-	begun := r.begun
-	if begun != nil && begun.Fits(pl) {
-		r.begun = nil
-	} else {
-		begun = nil
-	}
-	r.mu.Unlock()
-	if begun != nil {
+	if begun := r.takeBegun(); begun != nil {
 		return begun.Furnish(ctx, pl)
 	}
 	return r.base.NewCell(ctx, pl)

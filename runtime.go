@@ -102,8 +102,8 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, err
 	}
 	var begun *container.Blank
-	if o.Expect == UsualCell {
-		if begun, err = base.Begin(plan.Usual(plan.Facts{EUID: os.Geteuid(), EGID: os.Getegid()})); err != nil {
+	if o.Expect == OneCell {
+		if begun, err = base.Begin(); err != nil {
 			return nil, errors.Join(err, base.Close())
 		}
 	}

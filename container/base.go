@@ -11,15 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/namespaces"
-	"github.com/isolate-run/isolate/rootfs"
 )
 
 // Base is what cells stand on: a directory of this process in the run-time
@@ -29,7 +25,6 @@ type Base struct {
 	lock   *os.File
 	id     string
 	Cgroup *cgroup.Tree
-	cells  atomic.Int64
 }
 
 // lockName is locked for as long as the process lives; cgroupsName lists the
@@ -37,7 +32,6 @@ type Base struct {
 const (
 	lockName    = "lock"
 	cgroupsName = "cgroups"
-	stateName   = "state" // libcontainer's directory
 	idPrefix    = "isolate-"
 )
 
@@ -126,24 +120,7 @@ func (b *Base) noteCgroups(dirs []string) error {
 	return nil
 }
 
-// makeRoot makes the directory that libcontainer pivots into, with every mount
-// point: nothing is created by the far side in a directory of the host
-// (CVE-2024-45310). Each takes a tenth of a millisecond where it is on a disk.
-func (b *Base) makeRoot(stages []rootfs.Stage) (string, error) {
-	root := filepath.Join(b.dir, "root"+strconv.FormatInt(b.cells.Add(1), 10))
-	for _, d := range append([]string{"", "/proc"}, rootfs.Directories(stages)...) {
-		if err := os.Mkdir(root+d, 0o755); err != nil {
-			return root, fmt.Errorf("cannot make the cell's directory: %w", err)
-		}
-		if err := os.Lchown(root+d, b.hostUID(), b.hostGID()); err != nil {
-			return root, fmt.Errorf("cannot give the cell its directory: %w", err)
-		}
-	}
-	return root, nil
-}
-
 func (b *Base) hostUID() int { return namespaces.Choose(os.Geteuid(), os.Getegid()).HostUID }
-func (b *Base) hostGID() int { return namespaces.Choose(os.Geteuid(), os.Getegid()).HostGID }
 
 // dirMode lets the id that root's sandboxes run as pass through.
 func dirMode() os.FileMode {
@@ -251,11 +228,10 @@ func clean(dir string) {
 		if err != nil {
 			continue // alive
 		}
-		endCells(filepath.Join(path, stateName))
 		names, _ := os.ReadFile(filepath.Join(path, cgroupsName))
 		// what cannot be removed now stays noted for the next start
 		if cgroup.RemoveAll(strings.Fields(string(names)), e.Name()) == nil {
-			removeTree(path)
+			_ = os.RemoveAll(path)
 		}
 		lock.Close()
 	}
@@ -271,30 +247,7 @@ func removeUnlocked(dir, path string) {
 	}
 	defer alone.Close()
 	if _, err := os.Lstat(filepath.Join(path, lockName)); errors.Is(err, fs.ErrNotExist) {
-		removeTree(path)
-	}
-}
-
-// removeTree removes the directory of a dead process. An init of libcontainer's
-// may make mount points in it for some milliseconds more, until it notices.
-func removeTree(path string) {
-	for range 50 {
-		if os.RemoveAll(path) == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// endCells kills what is left of a dead process's cells: an init of
-// libcontainer's that was about to execute the keeper waits for its supervisor
-// for ever.
-func endCells(state string) {
-	cells, _ := os.ReadDir(state)
-	for _, c := range cells {
-		if con, err := libcontainer.Load(state, c.Name()); err == nil {
-			_ = con.Signal(unix.SIGKILL)
-		}
+		_ = os.RemoveAll(path)
 	}
 }
 

@@ -24,6 +24,8 @@ type Seat struct {
 	sock sock
 	pid  int
 	busy bool
+	// entry is how it enters the leaf.
+	entry keeper.Tape
 	// clean is whether the seat's network namespace is its own and no program
 	// can have marked it.
 	clean bool
@@ -63,22 +65,35 @@ func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
 	return s, nil
 }
 
-// orderSeat tells the keeper to fork a seat for the leaf; seatOrdered must
-// follow. The caller holds the conversation with the keeper.
+// orderSeat tells the keeper to fork a seat that enters the leaf; seatOrdered
+// must follow. The caller holds the conversation with the keeper.
 func (c *Cell) orderSeat(leaf *cgroup.Leaf) (*Seat, error) {
+	doors, err := leaf.Doors()
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(doors)
+	tape, err := seatTape(len(doors))
+	if err != nil {
+		return nil, err
+	}
 	ours, theirs, err := sockPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := c.forker().send(keeper.Message(keeper.MsgSeat, 0), int(theirs.Fd())); err != nil {
+	fds := []int{int(theirs.Fd())}
+	for _, d := range doors {
+		fds = append(fds, int(d.Fd()))
+	}
+	if err := c.forker().send(tape.Message, fds...); err != nil {
 		_ = ours.close()
 		return nil, c.lost(err)
 	}
-	return &Seat{cell: c, leaf: leaf, sock: ours}, nil
+	return &Seat{cell: c, leaf: leaf, sock: ours, entry: tape}, nil
 }
 
-// seatOrdered waits for the seat and puts it into its leaf.
+// seatOrdered waits until the seat is in its leaf.
 func (c *Cell) seatOrdered(s *Seat) error {
 	r, err := answer(c.forker(), "seat", keeper.Tape{})
 	if err != nil {
@@ -88,15 +103,15 @@ func (c *Cell) seatOrdered(s *Seat) error {
 	return s.joined()
 }
 
-// joined waits for the seat's own word and puts it into its leaf.
+// joined waits for the seat's own word that it is in its leaf.
 func (s *Seat) joined() error {
-	r, err := answer(s.sock, "seat", keeper.Tape{})
+	r, err := answer(s.sock, "seat", s.entry)
 	if err != nil {
 		return err
 	}
 	r.close()
 	s.pid = r.pid
-	return s.leaf.Join(s.pid)
+	return nil
 }
 
 // Again makes the seat fit to serve another sandbox. On v2 a leaf's peak of

@@ -1,8 +1,10 @@
 package container
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,67 +44,6 @@ func mkdir(b *keeper.Builder, path string, mode uint32) {
 	b.Call("make directory "+path, unix.SYS_MKDIRAT, atCwd, keeper.Str(path), keeper.Int(int(mode)))
 }
 
-// cellTape builds the cell's root from the view and exchanges it for the one
-// that libcontainer pivoted into. The keeper runs it once.
-func cellTape(v rootfs.View) (keeper.Tape, error) {
-	b := keeper.NewBuilder(0)
-	// 1. the keeper ends when its socket does, that is, with the supervisor. A
-	// parent-death signal would come when the thread that forked it ends,
-	// which a Go program may do at any time
-	b.Call("drop the parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), null)
-	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0))
-	// descriptors on their way count per user, against the limit of who sends:
-	// ours is to be above that of any program
-	if hard := hardFiles(); hard > 0 {
-		setRlimit(b, plan.Rlimit{Name: "open files", Resource: unix.RLIMIT_NOFILE, Soft: hard, Hard: hard})
-	}
-	// 2. what was mounted is what was judged: a path may have been exchanged
-	for _, stage := range v.Stages {
-		if stage.Inode == (rootfs.Inode{}) {
-			continue
-		}
-		buf := keeper.Data(make([]byte, 256)) // struct stat; st_dev and st_ino come first
-		b.Call("look at "+strconv.Quote(stage.Source), unix.SYS_NEWFSTATAT, atCwd, keeper.Str(stage.Name), buf, null)
-		b.Equal("check that "+strconv.Quote(stage.Source)+" is still the directory that the policy was checked with", buf, keeper.Data(words(stage.Inode.Dev, stage.Inode.Ino)), 16)
-	}
-	// 3. the view's own operations
-	b.CallUnless("make directory "+rootfs.New, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(rootfs.New), keeper.Int(0o755))
-	for _, o := range v.Ops {
-		viewOp(b, o)
-	}
-	// 4. a fresh proc while libcontainer's is still in sight: the kernel
-	// allows a new one only beside a fully visible old one
-	mount(b, "mount proc for the keeper", "proc", rootfs.New+"/proc", "proc", noDev|unix.MS_NOEXEC, "")
-	// 5. exchange the root and let go of the old one with all stages
-	b.Call("enter the new root", unix.SYS_CHDIR, keeper.Str(rootfs.New))
-	b.Call("exchange the root", unix.SYS_PIVOT_ROOT, keeper.Str("."), keeper.Str("."))
-	b.Call("let go of the old root", unix.SYS_UMOUNT2, keeper.Str("."), keeper.Int(unix.MNT_DETACH))
-	b.Call("enter the root", unix.SYS_CHDIR, rootDir)
-	b.Call("make mounts private", unix.SYS_MOUNT, noneFS, rootDir, null, keeper.Word(unix.MS_REC|unix.MS_PRIVATE), null)
-	return b.Encode(keeper.MsgTape, 0)
-}
-
-func viewOp(b *keeper.Builder, o rootfs.Op) {
-	switch o.Kind {
-	case rootfs.Dir:
-		mkdir(b, o.Target, o.Mode)
-	case rootfs.Link:
-		b.Call("link "+o.Target, unix.SYS_SYMLINKAT, keeper.Str(o.Source), atCwd, keeper.Str(o.Target))
-	case rootfs.File:
-		b.MakeFile(o.Target, o.Content, o.Mode)
-	case rootfs.Bind:
-		bind(b, o.Source, o.Target)
-	case rootfs.Tmpfs:
-		b.CallUnless("make directory "+o.Target, unix.EEXIST, unix.SYS_MKDIRAT, atCwd, keeper.Str(o.Target), keeper.Int(0o755))
-		mount(b, "mount tmpfs on "+o.Target, "tmpfs", o.Target, "tmpfs", noDev, fmt.Sprintf("size=%d,nr_inodes=8192,mode=0755", o.Size))
-	case rootfs.Overlay:
-		mount(b, "mount overlay on "+o.Target, "overlay", o.Target, "overlay", noDev|unix.MS_RDONLY, "lowerdir="+o.Source)
-	case rootfs.Seal:
-		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-		b.Call("make "+o.Target+" read-only", unix.SYS_MOUNT_SETATTR, atCwd, keeper.Str(o.Target), keeper.Int(unix.AT_RECURSIVE), keeper.Data(words(attr.Attr_set, attr.Attr_clr, attr.Propagation, attr.Userns_fd)), keeper.Int(32))
-	}
-}
-
 // lastCap is the kernel's highest capability. Where it cannot be read, all
 // that could be are dropped; the kernel answers EINVAL to those it lacks.
 var lastCap = sync.OnceValue(func() int {
@@ -113,6 +54,22 @@ var lastCap = sync.OnceValue(func() int {
 	}
 	return n
 })
+
+// seatTape moves a seat into the leaf whose doors are registers 1 and up.
+// Register 0 is its socket.
+func seatTape(doors int) (keeper.Tape, error) {
+	b := keeper.NewBuilder(1 + doors)
+	enterLeaf(b, 1, doors)
+	return b.Encode(keeper.MsgSeat, 0)
+}
+
+// enterLeaf moves the process that runs the tape, which must have one thread,
+// into the leaf whose doors are the registers from first on.
+func enterLeaf(b *keeper.Builder, first keeper.Reg, doors int) {
+	for i := range doors {
+		b.Expect("enter the cgroup leaf", 1, unix.SYS_WRITE, keeper.R(first+keeper.Reg(i)), keeper.Str("0"), keeper.Int(1))
+	}
+}
 
 // sandboxTape makes the sandbox's own view and locks its init down. It runs in
 // the sandbox's PID 1, in new namespaces (cloneFlags). Register 0 is the socket
@@ -251,30 +208,32 @@ func writable(b *keeper.Builder, p plan.Plan) {
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0o022))
 }
 
-func dropCapabilities(b *keeper.Builder) { dropCapabilitiesBut(b, noCapability) }
+// dropCapabilities drops every capability but these, and the way to get more.
+func dropCapabilities(b *keeper.Builder, but ...int) {
+	keepCapabilities(b, but)
+	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+}
 
-// noCapability keeps none.
-const noCapability = -1
-
-// dropCapabilitiesBut drops every capability from all five sets but keep, which
-// stays permitted and in the bounding set.
-func dropCapabilitiesBut(b *keeper.Builder, keep int) {
+// keepCapabilities leaves these in the bounding, effective and permitted sets,
+// and none in the others.
+func keepCapabilities(b *keeper.Builder, keep []int) {
 	b.Call("clear ambient capabilities", unix.SYS_PRCTL, keeper.Int(unix.PR_CAP_AMBIENT), keeper.Int(unix.PR_CAP_AMBIENT_CLEAR_ALL), null, null, null)
 	for c := range lastCap() + 1 {
-		if c == keep {
-			continue
+		if !slices.Contains(keep, c) {
+			b.CallUnless("drop capability "+strconv.Itoa(c)+" from the bounding set", unix.EINVAL, unix.SYS_PRCTL, keeper.Int(unix.PR_CAPBSET_DROP), keeper.Int(c))
 		}
-		b.CallUnless("drop capability "+strconv.Itoa(c)+" from the bounding set", unix.EINVAL, unix.SYS_PRCTL, keeper.Int(unix.PR_CAPBSET_DROP), keeper.Int(c))
+	}
+	var set [6]uint32 // effective, permitted, inheritable: their low halves, then their high
+	for _, c := range keep {
+		set[c/32*3] |= 1 << (c % 32)
+	}
+	set[1], set[4] = set[0], set[3]
+	data := make([]byte, 0, 24)
+	for _, w := range set {
+		data = binary.LittleEndian.AppendUint32(data, w)
 	}
 	header := []byte{0x22, 0x05, 0x08, 0x20, 0, 0, 0, 0} // _LINUX_CAPABILITY_VERSION_3, this process
-	sets := make([]byte, 24)                             // effective, permitted, inheritable; then the same for 32 and up
-	if keep != noCapability {
-		half := sets[12*(keep/32):]
-		half[keep%32/8] = 1 << (keep % 8)
-		copy(half[4:8], half[:4])
-	}
-	b.Call("drop every capability", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(sets))
-	b.Call("set no_new_privs", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_NO_NEW_PRIVS), keeper.Int(1), null, null, null)
+	b.Call("drop capabilities", unix.SYS_CAPSET, keeper.Data(header), keeper.Data(data))
 }
 
 // hardFiles is this process's own hard limit of open files.

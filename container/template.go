@@ -79,15 +79,19 @@ func (c *Cell) preload(p plan.Plan) error {
 	return seat.joined()
 }
 
-// startTemplate has the keeper start the interpreter, puts it into its leaf and
-// lets it go.
+// startTemplate has the keeper start the interpreter in its leaf.
 func (c *Cell) startTemplate(p plan.Plan) (keeper.Tape, error) {
 	t := c.template
 	var flags uint32
 	if t.leaf.FD != nil {
 		flags |= keeper.FlagCgroup
 	}
-	tape, err := templateTape(p, flags)
+	doors, err := t.leaf.Doors()
+	if err != nil {
+		return keeper.Tape{}, err
+	}
+	defer closeAll(doors)
+	tape, err := templateTape(p, flags, len(doors))
 	if err != nil {
 		return tape, err
 	}
@@ -111,6 +115,9 @@ func (c *Cell) startTemplate(p plan.Plan) (keeper.Tape, error) {
 	}
 	defer image.Close()
 	fds := []int{int(theirs.Fd()), int(script.Fd()), int(t.said.Fd()), int(image.Fd())}
+	for _, d := range doors {
+		fds = append(fds, int(d.Fd()))
+	}
 	if t.leaf.FD != nil {
 		fds = append(fds, int(t.leaf.FD.Fd()))
 	}
@@ -119,15 +126,7 @@ func (c *Cell) startTemplate(p plan.Plan) (keeper.Tape, error) {
 		return tape, err
 	}
 	r.close()
-	theirs.Close()
-	if r, err = answer(ours, "template", tape); err != nil {
-		return tape, err
-	}
-	r.close()
-	if err := t.leaf.Join(r.pid); err != nil {
-		return tape, err
-	}
-	return tape, ours.send([]byte{1})
+	return tape, nil
 }
 
 // memfd is a file in memory.
@@ -145,10 +144,11 @@ func memfd(name string, content []byte) (*os.File, error) {
 }
 
 // templateTape turns a child of the keeper into the interpreter. Its registers
-// are the socket, the interpreter's program, a file for what it writes, and the
-// keeper's image.
-func templateTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
-	b := keeper.NewBuilder(4)
+// are the socket, the interpreter's program, a file for what it writes, the
+// keeper's image, and the doors of its leaf.
+func templateTape(p plan.Plan, flags uint32, doors int) (keeper.Tape, error) {
+	b := keeper.NewBuilder(4 + doors)
+	enterLeaf(b, 4, doors)
 	// 1. descriptors: /dev/null, the file twice, then 3 to 5 as template.py has them
 	b.Call("make a session", unix.SYS_SETSID)
 	var high [4]keeper.Reg
@@ -173,10 +173,7 @@ func templateTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	}
 	// 3. no capability but the one without which nobody may map id 0 of the cell
 	// into a new user namespace
-	dropCapabilitiesBut(b, unix.CAP_SETFCAP)
-	// 4. the supervisor puts us into our cgroup
-	b.Send("report the interpreter", sock, keeper.Int(-1))
-	b.Wait(sock)
+	dropCapabilities(b, unix.CAP_SETFCAP)
 	args := append([]string{preload.PythonProgram, "/proc/self/fd/4", strconv.Itoa(keeper.WarmEntry())}, p.Preload.Modules...)
 	argv, env := keeper.Strings(args), keeper.Strings(preload.Environment(p.Env))
 	for _, path := range candidates(preload.PythonProgram, searchPath(p.Env)) {

@@ -1,7 +1,7 @@
 // Package namespaces chooses the namespaces and id maps of cells and
 // sandboxes, and opens and compares namespace handles.
 //
-// It creates nothing: libcontainer makes a cell's namespaces and the keeper
+// It creates nothing: libcontainer's nsexec makes a cell's namespaces and the keeper
 // those of a sandbox, both from the values here. It needs Linux with user
 // namespaces.
 package namespaces

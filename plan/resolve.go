@@ -82,13 +82,6 @@ func Resolve(p policy.Policy, f Facts) (Plan, error) {
 	return r.finish()
 }
 
-// Usual is what the cell of every plan stands on whose policy names no root and
-// no file or directory of the host. Of the facts it needs the identity and the
-// source.
-func Usual(f Facts) ([]rootfs.Stage, namespaces.Identity) {
-	return rootfs.HostStages(f.Source), namespaces.Choose(f.EUID, f.EGID)
-}
-
 type resolver struct {
 	policy   policy.Policy
 	facts    Facts

@@ -37,8 +37,8 @@ var topDirs = []string{"bin", "lib", "lib32", "lib64", "libx32", "sbin"}
 // rootSize bounds the tmpfs of the root itself in bytes, without copied files.
 const rootSize = 4 << 20
 
-// HostStages are the stages of the host view without binds.
-func HostStages(s Source) []Stage {
+// hostStages are the stages of the host view without binds.
+func hostStages(s Source) []Stage {
 	names := []string{"usr"}
 	for _, d := range topDirs {
 		if fi, err := os.Lstat(s.at(d)); err == nil && fi.IsDir() {
@@ -61,7 +61,7 @@ func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []Boun
 		size += int64(len(f.Content))
 	}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: New, Size: size})
-	v := View{Stages: HostStages(s)}
+	v := View{Stages: hostStages(s)}
 	for _, stage := range v.Stages {
 		if dir := path.Base(stage.Name); dir != "etc" && stage.Name != Dev {
 			t.bind(stage.Name, "/"+dir)

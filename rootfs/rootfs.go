@@ -16,8 +16,8 @@ import (
 
 // View is the file view of one cell.
 type View struct {
-	// Stages are the host paths that are bound into the cell under neutral
-	// names before the operations run. They are gone when they have run.
+	// Stages are the host paths that are bound under neutral names before the
+	// operations run. They are gone when they have run.
 	Stages []Stage `json:"stages"`
 	// Ops build the new root below New, in order.
 	Ops []Op `json:"ops"`
@@ -26,7 +26,7 @@ type View struct {
 // Stage is one host path that the operations need.
 type Stage struct {
 	Source string `json:"source"` // absolute host path, resolved
-	Name   string `json:"name"`   // path in the cell: "/s/…"
+	Name   string `json:"name"`   // where it is bound: "s/…"
 	// Inode is what Source was when it was judged; the cell refuses anything
 	// else. Zero means that nothing was judged: a directory of the host view.
 	Inode Inode `json:"inode,omitzero"`
@@ -39,14 +39,14 @@ type Inode struct {
 }
 
 // New is where the new root is built; Skeleton holds what is laid over a
-// directory view. Stages stand below StageDir, but the host's /dev at Dev,
-// where libcontainer looks for one. All exist only until the cell's root has
+// directory view. Stages stand below StageDir, the host's /dev at Dev. They are
+// relative to an empty directory that exists only until the cell's root has
 // been exchanged.
 const (
-	New      = "/n"
-	Skeleton = "/k"
-	StageDir = "/s"
-	Dev      = "/dev"
+	New      = "n"
+	Skeleton = "k"
+	StageDir = "s"
+	Dev      = StageDir + "/dev"
 )
 
 // bindPrefix begins the names of stages that are shown through an overlay with
@@ -89,7 +89,8 @@ const (
 	Seal    Kind = "seal"    // make Target and all below read-only, nosuid, nodev
 )
 
-// Op is one operation. Paths are those of the cell while its root is built.
+// Op is one operation. Target, and the Source of a bind, begin with one of the
+// directories above.
 type Op struct {
 	Kind    Kind   `json:"kind"`
 	Target  string `json:"target"`

@@ -63,7 +63,7 @@ func TestOperationsAreOrdered(t *testing.T) {
 			}
 		}
 	}
-	if empty := StageDir + "/empty"; !slices.Contains(Directories(host.Stages), empty) || slices.Contains(Directories(HostStages(Source{Root: root})), empty) {
+	if empty := StageDir + "/empty"; !slices.Contains(Directories(host.Stages), empty) || slices.Contains(Directories(hostStages(Source{Root: root})), empty) {
 		t.Error("the empty directory is for binds, and only for them")
 	}
 	for _, o := range host.Ops {

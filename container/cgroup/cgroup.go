@@ -38,19 +38,10 @@ type Tree struct {
 	// v2 is the directory on the unified hierarchy, "" if it is not used.
 	v2 string
 	// v1 are the directories on the v1 hierarchies.
-	v1     map[Controller]string
-	have   map[Controller]bool
-	name   string
-	others []string // our place on every hierarchy
-	uid    int
-	own    string // a v1 directory that we stand in, for keepWarm
-	next   atomic.Int64
-	// leaves is held to make and remove leaves, and alone by KeepOut: another
-	// cell may be in use while one starts.
-	leaves sync.RWMutex
-
-	warmed   chan struct{}
-	coolOnce sync.Once
+	v1   map[Controller]string
+	have map[Controller]bool
+	uid  int
+	next atomic.Int64
 	// made are the directories to remove on Close, deepest last.
 	made []string
 	// stop ends what keeps a v2 scope alive; nil if nothing does.
@@ -81,13 +72,14 @@ func (t *Tree) Close() error {
 	if t == nil {
 		return nil
 	}
-	t.cool()
 	var errs []error
 	if t.stop != nil {
 		// the kernel takes nobody into a cgroup that gives controllers, and
 		// lets it stop giving them only when its children do not use them
-		errs = append(errs, removeDir(t.v2, time.Now().Add(2*time.Second)))
-		t.forget(t.v2)
+		for _, dir := range []string{filepath.Join(t.v2, keepers), t.v2} {
+			errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
+			t.forget(dir)
+		}
 		t.stop()
 	}
 	for i := len(t.made) - 1; i >= 0; i-- {
@@ -96,14 +88,6 @@ func (t *Tree) Close() error {
 		}
 	}
 	t.made = nil
-	// as root, libcontainer has made its own on the hierarchies that we do
-	// not use
-	for _, own := range t.others {
-		dir := filepath.Join(own, t.name)
-		if _, err := os.Lstat(dir); err == nil {
-			errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
-		}
-	}
 	return errors.Join(errs...)
 }
 
@@ -178,8 +162,6 @@ func (t *Tree) NewLeaf() (*Leaf, error) {
 }
 
 func (l *Leaf) make() error {
-	l.tree.leaves.RLock()
-	defer l.tree.leaves.RUnlock()
 	for _, dir := range l.tree.dirs() {
 		if err := os.Mkdir(filepath.Join(dir, l.name), 0o755); err != nil {
 			return err
@@ -222,13 +204,15 @@ func (l *Leaf) on(c Controller) (dir string, v2 bool) {
 	return filepath.Join(l.tree.v2, l.name), true
 }
 
-// Join moves a process into the leaf on the v1 hierarchies. On v2 processes
-// are born there (FD).
-func (l *Leaf) Join(pid int) error {
+// Doors opens the leaf's groups on the v1 hierarchies: a process that writes
+// "0" to each is in the leaf. That is the one move that does not wait for the
+// kernel to be sure that nobody forks (docs/adr/0003-cgroup-moves.md). On v2
+// processes are born in the leaf (FD).
+func (l *Leaf) Doors() ([]*os.File, error) {
 	if l.tree == nil {
-		return nil
+		return nil, nil
 	}
-	defer l.tree.cool()
+	var doors []*os.File
 	done := map[string]bool{}
 	for _, c := range controllers {
 		dir, v2 := l.on(c)
@@ -236,11 +220,16 @@ func (l *Leaf) Join(pid int) error {
 			continue
 		}
 		done[dir] = true
-		if err := write(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return fmt.Errorf("cannot put process %d into its cgroup: %w", pid, err)
+		f, err := os.OpenFile(filepath.Join(dir, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			for _, d := range doors {
+				d.Close()
+			}
+			return nil, fmt.Errorf("cannot open cgroup: %w", err)
 		}
+		doors = append(doors, f)
 	}
-	return nil
+	return doors, nil
 }
 
 // Set writes the limits and reads them back. extra processes (the seat and the
@@ -413,8 +402,6 @@ func (l *Leaf) Remove(wait time.Duration) error {
 	if l.tree == nil || l.name == "" {
 		return nil
 	}
-	l.tree.leaves.RLock()
-	defer l.tree.leaves.RUnlock()
 	var errs []error
 	for _, dir := range l.tree.dirs() {
 		errs = append(errs, removeDir(filepath.Join(dir, l.name), time.Now().Add(wait)))

@@ -19,9 +19,6 @@ type Place struct {
 	// hierarchy, "" if none is mounted; V1 those of the v1 controllers.
 	V2 string
 	V1 map[Controller]string
-	// All are the directories on every v1 hierarchy, those included that are
-	// not used here: libcontainer makes the keeper's group wherever it may.
-	All []string
 }
 
 // Here finds the own place from mountinfo and /proc/self/cgroup.
@@ -68,12 +65,8 @@ func parsePlace(mountinfo, own string) Place {
 					dir = below(at, root, path)
 				}
 			}
-			if dir == "" || contains(p.All, dir) {
-				continue
-			}
-			p.All = append(p.All, dir)
 			for _, c := range controllers {
-				if optionListed(g[2], string(c)) && p.V1[c] == "" {
+				if optionListed(g[2], string(c)) && p.V1[c] == "" && dir != "" {
 					p.V1[c] = dir
 				}
 			}
@@ -113,7 +106,7 @@ func below(at, root, path string) string {
 // can be used. uid is the kernel user that clones into leaves on v2. A tree
 // without controllers is not an error: Has tells.
 func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
-	t := &Tree{others: p.everywhere(), name: name, uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}, warmed: make(chan struct{})}
+	t := &Tree{uid: uid, v1: map[Controller]string{}, have: map[Controller]bool{}}
 	for _, c := range controllers {
 		own := p.V1[c]
 		if own == "" {
@@ -122,13 +115,7 @@ func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
 		if dir, ok := t.make(filepath.Join(own, name)); ok {
 			t.v1[c] = dir
 			t.have[c] = true
-			if t.own == "" {
-				t.own = own
-			}
 		}
-	}
-	if t.own != "" {
-		go t.keepWarm()
 	}
 	if p.V2 != "" && !t.have[Memory] {
 		t.openV2(ctx, p.V2, name)
@@ -248,6 +235,10 @@ func (t *Tree) useV2(dir string) bool {
 		t.unmake(dir)
 		return false
 	}
+	if _, ok := t.make(filepath.Join(dir, keepers)); !ok {
+		t.unmake(dir)
+		return false
+	}
 	t.v2 = dir
 	_ = t.open(dir)
 	for _, c := range controllers {
@@ -276,20 +267,14 @@ func disable(dir string) error {
 	return write(dir, "cgroup.subtree_control", "-memory -pids -cpu")
 }
 
-// everywhere are our directories on all hierarchies.
-func (p Place) everywhere() []string {
-	if p.V2 == "" {
-		return p.All
-	}
-	return append(slices.Clone(p.All), p.V2)
-}
-
 // Candidates lists every directory that Open could make for a name, for
 // a later process to remove if this one dies.
 func (p Place) Candidates(name string) []string {
 	var out []string
-	for _, own := range p.All {
-		out = append(out, filepath.Join(own, name))
+	for _, c := range controllers {
+		if own := p.V1[c]; own != "" && !contains(out, filepath.Join(own, name)) {
+			out = append(out, filepath.Join(own, name))
+		}
 	}
 	// The unit that systemd has delegated is our cgroup or one above it: whoever
 	// started us may stand in a child of it, and we with them.
@@ -311,7 +296,6 @@ func RemoveAll(dirs []string, name string) error {
 		if !filepath.IsAbs(dir) || !strings.HasPrefix(filepath.Base(dir), name) || len(name) < 8 {
 			continue
 		}
-		_ = os.Chmod(dir, 0o755) // it may have died in KeepOut
 		leaves, _ := os.ReadDir(dir)
 		for _, l := range leaves {
 			if l.IsDir() {
@@ -323,64 +307,20 @@ func RemoveAll(dirs []string, name string) error {
 	return errors.Join(errs...)
 }
 
-// Keeper says where libcontainer shall put the keeper: a group of its own in
-// the tree. On v2 that is an absolute path; on v1 parent and name below the
-// own cgroup of each hierarchy.
-func (t *Tree) Keeper(name string) (path, parent, leaf string) {
-	if t.v2 != "" {
-		return strings.TrimPrefix(filepath.Join(t.v2, name), "/sys/fs/cgroup"), "", ""
+// keepers is the name of the group on v2 that cells' keepers are born into: who
+// clones into a leaf must stand in the tree, and no process may stand in a
+// group that gives controllers.
+const keepers = "keepers"
+
+// Keepers opens the group that keepers are born into. It is nil on v1, where
+// they stay in ours: they need no limits, being a few KiB of our own code.
+func (t *Tree) Keepers() (*os.File, error) {
+	if t == nil || t.v2 == "" {
+		return nil, nil
 	}
-	return "", t.name, name
-}
-
-// KeepOut calls f while the tree takes no new groups from an ordinary user:
-// libcontainer then leaves out the keeper's group on v1, which limits nothing
-// and costs two dozen system calls a cell (EACCES is what it ignores without
-// root). As root it makes them all the same.
-func (t *Tree) KeepOut(f func() error) error {
-	t.leaves.Lock()
-	defer t.leaves.Unlock()
-	for _, d := range t.v1 {
-		_ = os.Chmod(d, 0o555)
-	}
-	defer func() {
-		for _, d := range t.v1 {
-			_ = os.Chmod(d, 0o755)
-		}
-	}()
-	return f()
-}
-
-// warmFor bounds keepWarm: by then the first sandbox has been made.
-const warmFor = 300 * time.Millisecond
-
-// keepWarm makes the kernel ready for the moves into cgroups that are to come.
-// On v1 the first move after a quiet time waits for an RCU grace period, 6 to
-// 8 ms where we measured; further moves within about 10 ms do not
-// (docs/adr/0003-cgroup-moves.md). Moving ourselves to where we are is such a
-// move and changes nothing, so it is done while the cell is being built.
-func (t *Tree) keepWarm() {
-	self := []byte(fmt.Sprint(os.Getpid()))
-	f, err := os.OpenFile(filepath.Join(t.own, "cgroup.procs"), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(t.v2, keepers), unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return nil, fmt.Errorf("cannot open the keepers' cgroup: %w", err)
 	}
-	defer f.Close()
-	end := time.NewTimer(warmFor)
-	defer end.Stop()
-	for {
-		if _, err := f.Write(self); err != nil {
-			return
-		}
-		select {
-		case <-t.warmed:
-			return
-		case <-end.C:
-			return
-		case <-time.After(4 * time.Millisecond):
-		}
-	}
+	return f, nil
 }
-
-// cool ends keepWarm.
-func (t *Tree) cool() { t.coolOnce.Do(func() { close(t.warmed) }) }

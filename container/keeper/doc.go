@@ -8,8 +8,8 @@
 // # Processes
 //
 //	supervisor (Go)
-//	  └ keeper   PID 1 of a cell; libcontainer executed it; runs the tape that
-//	    │        builds the cell's root, then forks seats
+//	  └ keeper   PID 1 of a cell; executed where libcontainer's nsexec ends;
+//	    │        runs the tapes that build the cell's root, then forks seats
 //	    └ seat   lives in one cgroup leaf, so that whatever it clones is born
 //	      │      there; clones one sandbox after the other; holds the network
 //	      │      namespace of those that have no way out
@@ -37,11 +37,10 @@
 //	  MSG_SEAT  ───────►    fork a seat          ──► REP_DONE | REP_FAIL
 //	  MSG_TEMPLATE ────►    fork a template      ──► REP_DONE | REP_FAIL
 //	supervisor            template (the first descriptor of MSG_TEMPLATE)
-//	                        run its tape         ──► REP_READY | REP_FAIL
-//	  one byte ────────►    execve               ──► REP_FAIL
+//	                        run its tape, execve ──► REP_FAIL
 //	  MSG_SEAT  ───────►    fork a seat          ──► REP_DONE | REP_FAIL
-//	supervisor            seat (the socket given with MSG_SEAT)
-//	                        started              ──► REP_DONE (its credentials are its pid)
+//	supervisor            seat (the first descriptor of MSG_SEAT)
+//	                        enter its leaf       ──► REP_DONE (its credentials are its pid) | REP_FAIL
 //	  MSG_TAPE  ───────►    run the tape         ──► REP_DONE | REP_FAIL
 //	  MSG_SANDBOX ─────►    clone an init        ──► REP_CLONED + pidfd | REP_FAIL
 //	supervisor            init (the first descriptor of MSG_SANDBOX)

@@ -107,7 +107,7 @@ __asm__(".pushsection isolate_keeper,\"ax\",@progbits\n"
 enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EAGAIN = 11, EACCES = 13, ENOTDIR = 20, EPIPE = 32, ENOSYS = 38,
        SIGKILL = 9, SIGCHLD = 17, WNOHANG = 1, SOL_SOCKET = 1, SCM_RIGHTS = 1,
        MSG_NOSIGNAL = 0x4000, MSG_CMSG_CLOEXEC = 0x40000000,
-       PR_SET_DUMPABLE = 4, PR_SET_PDEATHSIG = 1, CONTROL_FD = 3, SELF_FD = 4 };
+       PR_SET_DUMPABLE = 4, PR_SET_PDEATHSIG = 1, CONTROL_FD = 3 };
 
 struct iovec { void *base; u64 len; };
 struct msghdr { void *name; u64 namelen; struct iovec *iov; u64 iovlen; void *control; u64 controllen; u64 flags; };
@@ -514,9 +514,12 @@ FAR s32 far_clone_sandbox(struct machine *k, s32 sock)
 
 FAR s32 far_seat(struct machine *k, s32 sock)
 {
-	k->nfds = 0; /* only the socket came */
-	far_answer(sock, REP_DONE, 0, 0, -1); /* tells the supervisor our pid */
 	k->report = sock;
+	if (!far_tape(k)) /* with the other descriptors it enters its leaf */
+		far_exit(1);
+	k->fds[0] = k->fds[--k->nfds];
+	far_close_all(k);
+	far_answer(sock, REP_DONE, 0, 0, -1); /* tells the supervisor our pid */
 	while (far_recv(k, sock)) {
 		if (k->m->kind == MSG_SANDBOX) {
 			if (far_clone_sandbox(k, sock) == BECAME)
@@ -603,7 +606,6 @@ __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isol
 {
 	struct machine k;
 	struct sigact act;
-	sys(NR_close, SELF_FD, 0, 0, 0);
 	/* a caller's ignored signals must not reach a program */
 	act.flags = 0;
 	act.restorer = 0;

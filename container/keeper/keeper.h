@@ -15,7 +15,7 @@ enum {
 	/* supervisor -> keeper or seat */
 	MSG_TAPE = 1, /* run the tape here; answered by REP_DONE or REP_FAIL */
 	/* supervisor -> keeper */
-	MSG_SEAT = 2, /* fork a seat that serves descriptor 0; a template takes it, too */
+	MSG_SEAT = 2, /* fork a seat that runs the tape, then serves descriptor 0; a template takes it, too */
 	MSG_TEMPLATE = 6, /* fork process number arg[0], which runs the tape */
 	/* supervisor -> seat */
 	MSG_SANDBOX = 3, /* clone a sandbox init that runs the tape */

@@ -17,8 +17,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "light.h"
-
 #ifdef __GLIBC__
 
 static const char magic[8] = "\0isolat\1";
@@ -45,15 +43,15 @@ static const char *value_of(const char *flag, const char *arg, const char *next)
 	return arg[n] == 0 ? next : NULL;
 }
 
-// Who speaks with the server. A command that has tools keeps them, and so has
-// to be there while the server works for it: that is more than can be done here.
-enum { nobody = -1, here, in_main };
+// Flags with which nothing is handed over here: the server is not wanted, or the
+// command has tools. It keeps those, and so main has to be there while the
+// server works for it.
+static const char *const not_here[] = {"--no-server", "--tool", "--mcp", "--approve"};
 
-static int is_about_tools(const char *arg)
+static int is_for_main(const char *arg)
 {
-	static const char *const flags[] = {"--tool", "--mcp", "--approve"};
-	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-		if (strncmp(arg, flags[i], strlen(flags[i])) == 0)
+	for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
+		if (strncmp(arg, not_here[i], strlen(not_here[i])) == 0)
 			return 1;
 	return 0;
 }
@@ -64,24 +62,21 @@ static int is_about_tools(const char *arg)
 // is not used. Neither changes what the command does.
 static int scan(char **argv, struct wanted *w)
 {
-	int who = here;
 	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
 		w->names[w->nnames++] = always[i];
 	for (char **a = argv + 2; *a && strcmp(*a, "--") != 0; a++) {
 		const char *v;
-		if (strncmp(*a, "--no-server", strlen("--no-server")) == 0)
-			return nobody;
-		if (is_about_tools(*a))
-			who = in_main;
+		if (is_for_main(*a))
+			return -1;
 		if ((v = value_of("--env-from", *a, a[1]))) {
 			if (w->nnames == names_most)
-				return nobody;
+				return -1;
 			w->names[w->nnames++] = v;
 		}
 		if ((v = value_of("--meta", *a, a[1])) && *v && strspn(v, "0123456789") == strlen(v))
 			w->meta = strlen(v) < 7 ? atoi(v) : 0;
 	}
-	return who;
+	return 0;
 }
 
 // The socket: $ISOLATE_SOCKET, or serve.sock in the run-time directory.
@@ -288,15 +283,11 @@ __attribute__((constructor)) static void ahead(int argc, char **argv)
 	if (argc < 2 || (strcmp(argv[1], "exec") != 0 && strcmp(argv[1], "run") != 0 && strcmp(argv[1], "shell") != 0))
 		return;
 	struct wanted w = {0};
-	int who = scan(argv, &w);
-	int fd = who == nobody ? -1 : reach();
-	if (fd >= 0 && who == here)
+	int fd = scan(argv, &w) == 0 ? reach() : -1;
+	if (fd >= 0) {
 		carry(fd, argc, argv, &w);
-	if (fd >= 0)
 		close(fd);
-	if (fd >= 0 && who == in_main)
-		return; // the server knows us by our executable
-	isolate_light(argv);
+	}
 }
 
 #endif

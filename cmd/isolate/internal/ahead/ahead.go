@@ -1,18 +1,14 @@
 // Package ahead hands isolate exec, run and shell over to a running server
-// before the Go run time starts; without one it makes the executable small.
+// before the Go run time starts.
 //
 // The start of a Go program with this one's libraries takes longer than the
 // server needs for the whole run (docs/adr/0007-the-door.md has the figures).
 // So this is the one thing that happens before main, in C: as a constructor,
-// like libcontainer's own. It looks for the words exec, run and shell
+// like those of package container. It looks for the words exec, run and shell
 // in the command line, connects to the server's socket, passes the command line and
 // descriptors, forwards signals, and exits with the code it is told. It parses
 // no flag beyond the few whose meaning it needs, knows nothing of sandboxes,
 // and where there is no server main runs as ever.
-//
-// It runs as ever from a sealed loader of a few KiB (light.c,
-// docs/adr/0008-light-executable.md): libcontainer would copy the executable
-// for each cell. That needs amd64 and executable memfds; elsewhere it copies.
 //
 // The protocol is package client's. It needs Linux (signalfd, SCM_RIGHTS) and
 // glibc, whose constructors get the command line; elsewhere it is empty.

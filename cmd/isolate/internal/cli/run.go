@@ -283,11 +283,7 @@ func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatur
 
 // runOptions are those of a Runtime for one run.
 func (a *app) runOptions(r request) isolate.Options {
-	o := isolate.Options{Spares: isolate.NoSpares, Telemetry: a.telemetry, Audit: r.cmd.Audit}
-	if r.policy.Rootfs == "" && len(r.policy.ReadOnly) == 0 && !r.tools.given {
-		o.Expect = isolate.UsualCell
-	}
-	return o
+	return isolate.Options{Spares: isolate.NoSpares, Expect: isolate.OneCell, Telemetry: a.telemetry, Audit: r.cmd.Audit}
 }
 
 // withoutResult is the outcome of a run that gave an error. One that was told
