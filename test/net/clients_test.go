@@ -2,7 +2,9 @@ package net
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,9 @@ var clients = []struct {
 	{"pip", "pip", "python3 -m pip install -q --no-cache-dir --disable-pip-version-check --target t --index-url https://registry.example/simple hello && python3 t/hello.py", "hello from the wheel", false},
 	{"npm", "npm", "npm install --silent --fetch-retries=0 --no-audit --no-fund --registry https://registry.example hello-npm && node -e 'require(\"hello-npm\")'", "hello from npm", false},
 	{"go", "go", "mkdir m && cd m && GOFLAGS=-mod=mod GOPROXY=https://registry.example/goproxy GOSUMDB=off go mod download -json example.org/hello@v1.0.0 | grep Zip", "v1.0.0.zip", false},
+	{"uv", "uv", "uv pip install -q --no-cache --native-tls --target t --index-url https://registry.example/simple hello && python3 t/hello.py", "hello from the wheel", false},
+	{"cargo", "cargo", `mkdir -p c/.cargo c/src && cd c && touch src/lib.rs && printf '[registries.world]\nindex = "sparse+https://registry.example/index/"\n[net]\nretry = 0\n' >.cargo/config.toml &&
+		printf '[package]\nname = "x"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nhello-cargo = { version = "1", registry = "world" }\n' >Cargo.toml && CARGO_HOME=/tmp/cargo cargo fetch && ls /tmp/cargo/registry/cache/*`, "hello-cargo-1.0.0.crate", false},
 	{"apt", "apt-get", `mkdir -p l/partial c/partial && echo 'deb [trusted=yes] http://registry.example/debian stable main' >s.list && apt-get -q -o Dir::Etc::SourceList=$PWD/s.list -o Dir::Etc::SourceParts=/nonexistent -o Dir::State=$PWD -o Dir::State::Lists=$PWD/l -o Dir::Cache=$PWD/c -o Dir::State::status=/dev/null -o APT::Sandbox::User= -o Acquire::AllowInsecureRepositories=1 -o Acquire::Languages=none update; grep -h Package: l/*Packages*`, "hello-apt", true},
 }
 
@@ -40,6 +45,11 @@ func TestClients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := exec.LookPath(c.needs); err != nil {
 				t.Skipf("needs %s", c.needs)
+			}
+			if c.needs == "cargo" {
+				if dir, usual := cargoDir(); dir == "" && !usual {
+					t.Skip("needs cargo where sandboxes and this user can see it")
+				}
 			}
 			for _, mode := range []egress.TLS{egress.Peek, egress.Intercept} {
 				if c.http && mode == egress.Intercept {
@@ -75,7 +85,7 @@ func runClient(t *testing.T, r *isolate.Runtime, p isolate.Policy, script string
 	ca := "/etc/ssl/certs/ca-certificates.crt"
 	env := map[string]string{"NO_PROXY": "*", "npm_config_cache": "/tmp/npm", "CA": ca}
 	if mode == egress.Peek {
-		for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"} {
+		for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE", "CARGO_HTTP_CAINFO"} {
 			env[name] = ca
 		}
 	} else {
@@ -84,8 +94,11 @@ func runClient(t *testing.T, r *isolate.Runtime, p isolate.Policy, script string
 	if _, err := exec.LookPath("go"); err == nil {
 		env["GOCACHE"], env["GOPATH"] = "/tmp/gocache", "/tmp/gopath"
 	}
-	p.ReadOnly = tools(t)
 	env["PATH"] = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
+	if dir, _ := cargoDir(); dir != "" {
+		p.ReadOnly = []isolate.Bind{{Source: dir, Target: "/opt/rust"}}
+		env["PATH"] += ":/opt/rust/bin"
+	}
 	res, err := r.Run(context.Background(), p, isolate.Cmd{Args: []string{"sh", "-c", script}, Env: env})
 	if err != nil {
 		t.Fatal(err)
@@ -93,9 +106,24 @@ func runClient(t *testing.T, r *isolate.Runtime, p isolate.Policy, script string
 	return res
 }
 
-// tools are programs outside of /usr/bin that clients need: none so far, as /usr
-// is shown whole.
-func tools(*testing.T) []isolate.Bind { return nil }
+// cargoDir is where cargo is if not in /usr, which sandboxes see; usual says
+// that it is there.
+func cargoDir() (dir string, usual bool) {
+	if path, err := exec.LookPath("cargo"); err == nil && strings.HasPrefix(path, "/usr/bin/") {
+		return "", true
+	}
+	b, err := exec.Command("rustc", "--print", "sysroot").Output()
+	if err != nil {
+		return "", false
+	}
+	dir = strings.TrimSpace(string(b))
+	if f, err := os.Open(filepath.Join(dir, "bin", "cargo")); err != nil {
+		return "", false
+	} else {
+		f.Close()
+	}
+	return dir, false
+}
 
 func deniedHost(res isolate.Result, host string) bool {
 	for _, d := range res.Net.Denials {
@@ -128,5 +156,69 @@ func TestInterceptInside(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s\n%s\n%+v", want, text, res.Stderr.Kept, res.Net)
 		}
+	}
+}
+
+// muslClient looks a name up with musl's resolver, which asks all servers at
+// once and has no nsswitch, and fetches a page.
+const muslClient = `
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *a;
+	int e = getaddrinfo(argv[1], "80", &hints, &a);
+	if (e) { printf("lookup: %s\n", gai_strerror(e)); return 1; }
+	int s = socket(a->ai_family, a->ai_socktype, 0);
+	if (connect(s, a->ai_addr, a->ai_addrlen)) { perror("connect"); return 2; }
+	dprintf(s, "GET /musl HTTP/1.0\r\nHost: %s\r\n\r\n", argv[1]);
+	char b[4096]; int n;
+	while ((n = read(s, b, sizeof b)) > 0) write(1, b, n);
+	return 0;
+}`
+
+// A static program with another C library.
+func TestMusl(t *testing.T) {
+	if _, err := exec.LookPath("musl-gcc"); err != nil {
+		t.Skip("needs musl-gcc")
+	}
+	r := open(t)
+	dir := t.TempDir()
+	bin, source := filepath.Join(dir, "client"), filepath.Join(dir, "client.c")
+	if err := os.WriteFile(source, []byte(muslClient), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command("musl-gcc", "-static", "-o", bin, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	for host, want := range map[string]string{"allowed.example": "allowed.example /musl", "evil.example": "lookup: Name does not resolve"} {
+		res, err := r.Run(context.Background(), allow(t, "allow:http://allowed.example"), isolate.Cmd{Args: []string{"./client", host}, In: []isolate.Input{{Source: bin, Target: "client"}}})
+		if err != nil || !strings.Contains(out(res), want) {
+			t.Errorf("%s: %v %s %s", host, err, out(res), res.Stderr.Kept)
+		}
+		if host == "evil.example" && !deniedHost(res, host) {
+			t.Errorf("the denial does not name the host: %+v", res.Net)
+		}
+	}
+}
+
+// D 49: what tries QUIC first is told at once that there is none, and goes on
+// with TCP.
+func TestQUICFallsBack(t *testing.T) {
+	r := open(t)
+	res, err := r.Run(context.Background(), allow(t, "allow:allowed.example"), isolate.Cmd{Args: []string{"python3", "-c", `
+import socket, time
+for host in "allowed.example", "9.9.9.2":
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(10); s.connect((host, 443))
+    began = time.monotonic()
+    s.send(b"\xc0" + b"\0" * 1199) # as long as the first packet of QUIC has to be
+    try: print(s.recv(10))
+    except OSError as e: print(type(e).__name__, "soon" if time.monotonic() - began < 1 else "late")
+socket.create_connection(("allowed.example", 443)); print("tcp")
+`}})
+	if err != nil || out(res) != "ConnectionRefusedError soon\nConnectionRefusedError soon\ntcp\n" {
+		t.Errorf("%v %s %s", err, out(res), res.Stderr.Kept)
 	}
 }

@@ -54,6 +54,13 @@ func serveRegistry(rw http.ResponseWriter, r *http.Request) bool {
 		return true
 	case p == "/files/hello.zip" && file:
 		return send("application/zip", goModule())
+	case p == "/index/config.json":
+		return send("application/json", []byte(`{"dl": "https://cdn.example/crates"}`))
+	case p == "/index/he/ll/hello-cargo":
+		sum := sha256.Sum256(crate())
+		return send("text/plain", fmt.Appendf(nil, `{"name":"hello-cargo","vers":"1.0.0","deps":[],"cksum":"%s","features":{},"yanked":false}`+"\n", hex.EncodeToString(sum[:])))
+	case p == "/crates/hello-cargo/1.0.0/download" && file:
+		return send("application/x-tar", crate())
 	case strings.HasPrefix(p, "/repo.git/"):
 		http.Redirect(rw, r, cdn+"/git"+r.URL.RequestURI(), http.StatusFound)
 		return true
@@ -100,10 +107,19 @@ func zipped(files [][2]string) []byte {
 }
 
 func npmPackage() []byte {
+	return tarred([][2]string{{"package/package.json", `{"name":"hello-npm","version":"1.0.0","main":"index.js"}`}, {"package/index.js", "console.log('hello from npm')\n"}})
+}
+
+func crate() []byte {
+	const c = "hello-cargo-1.0.0/"
+	return tarred([][2]string{{c + "Cargo.toml", "[package]\nname = \"hello-cargo\"\nversion = \"1.0.0\"\nedition = \"2021\"\n"}, {c + "src/lib.rs", ""}})
+}
+
+func tarred(files [][2]string) []byte {
 	var b bytes.Buffer
 	g := gzip.NewWriter(&b)
 	w := tar.NewWriter(g)
-	for _, f := range [][2]string{{"package/package.json", `{"name":"hello-npm","version":"1.0.0","main":"index.js"}`}, {"package/index.js", "console.log('hello from npm')\n"}} {
+	for _, f := range files {
 		_ = w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))})
 		_, _ = w.Write([]byte(f[1]))
 	}
