@@ -3,8 +3,10 @@ package netd
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +31,9 @@ type flow struct {
 	last    atomic.Int64 // when a byte went either way, Unix nanoseconds
 
 	mu       sync.Mutex
-	cutFor   egress.Reason // why it was cut
-	cuts     []func()      // what has to be cut
+	cutFor   egress.Reason         // why it was cut
+	cuts     []func()              // what has to be cut
+	ups      map[*counted]struct{} // what is open upstream
 	opened   bool
 	dialled  netip.AddrPort
 	released bool
@@ -58,9 +61,23 @@ func (fl *flow) cut(r egress.Reason) {
 	}
 	cuts := fl.cuts
 	fl.cuts = nil
+	ups := slices.Collect(maps.Keys(fl.ups))
 	fl.mu.Unlock()
 	for _, c := range cuts {
 		c()
+	}
+	for _, c := range ups {
+		abort(c)
+	}
+}
+
+// closeUps closes what is open upstream.
+func (fl *flow) closeUps() {
+	fl.mu.Lock()
+	ups := slices.Collect(maps.Keys(fl.ups))
+	fl.mu.Unlock()
+	for _, c := range ups {
+		_ = c.Close()
 	}
 }
 
@@ -148,7 +165,7 @@ func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
 		}
 		return nil, errRefused
 	}
-	fl.onCut(func() { abort(conn) })
+	up := fl.opens(conn)
 	e := fl.event(egress.EventOpen)
 	e.Verdict, e.Dial = egress.Allow, fl.dialled
 	if p := fl.f.Peek; p != nil {
@@ -161,7 +178,7 @@ func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
 		}
 	}
 	if err := n.events.durable(e); err != nil {
-		abort(conn)
+		abort(up)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonAudit
 		return nil, errRefused
 	}
@@ -170,11 +187,23 @@ func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
 		n.open.Add(1)
 	}
 	if reason := fl.cutReason(); reason != "" {
-		abort(conn)
+		abort(up)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
 		return nil, errRefused
 	}
-	return &counted{Conn: conn, flow: fl}, nil
+	return up, nil
+}
+
+// opens remembers a connection to the outside until it is closed.
+func (fl *flow) opens(conn net.Conn) *counted {
+	c := &counted{Conn: conn, flow: fl}
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.ups == nil {
+		fl.ups = map[*counted]struct{}{}
+	}
+	fl.ups[c] = struct{}{}
+	return c
 }
 
 // abort closes a connection so that the other side sees an error.
@@ -233,6 +262,14 @@ func (c *counted) Write(b []byte) (int, error) {
 	c.flow.out.Add(int64(n))
 	c.flow.last.Store(time.Now().UnixNano())
 	return n, err
+}
+
+// Close closes it; the flow forgets it.
+func (c *counted) Close() error {
+	c.flow.mu.Lock()
+	delete(c.flow.ups, c)
+	c.flow.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // CloseWrite ends one direction.

@@ -41,10 +41,9 @@ type httpFlow struct {
 	br        *bufio.Reader
 	transport *http.Transport
 
-	// mu guards what the flow knows of itself and what is open upstream:
-	// requests of HTTP/2 are at work at once.
+	// mu guards what the flow knows of itself: requests of HTTP/2 are at work
+	// at once.
 	mu   sync.Mutex
-	open []net.Conn
 	over bool
 }
 
@@ -57,9 +56,7 @@ func (fl *flow) newHTTP(f form) (h *httpFlow, end func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.over = true
-		for _, c := range h.open {
-			_ = c.Close()
-		}
+		fl.closeUps()
 	}
 }
 
@@ -119,7 +116,6 @@ func (h *httpFlow) dial(protocols []string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.open = append(h.open, c)
 	if h.form != decrypted {
 		return c, nil
 	}
@@ -272,10 +268,16 @@ func (h *httpFlow) switched(resp *http.Response) {
 	_ = carry(h.c, up)
 }
 
-// noteRequest records an allowed request.
+// noteRequest records an allowed request. resp is nil if the program did not
+// wait for the answer.
 func (h *httpFlow) noteRequest(req *http.Request, path string, d egress.Decision, resp *http.Response) {
 	e := h.about()
-	e.Verdict, e.Rule, e.Method, e.Host, e.Path, e.Status = egress.Allow, d.Rule, req.Method, req.Host, path, resp.StatusCode
+	e.Verdict, e.Rule, e.Method, e.Host, e.Path = egress.Allow, d.Rule, req.Method, req.Host, path
+	if resp == nil {
+		h.network.events.note(e)
+		return
+	}
+	e.Status = resp.StatusCode
 	if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
 		e.Location = u.Host
 	}

@@ -159,7 +159,11 @@ func (h *http2Flow) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		resp, err = up.RoundTrip(out)
 	}
-	if err != nil {
+	switch {
+	case err != nil && req.Context().Err() != nil:
+		h.noteRequest(req, path, d, nil)
+		return
+	case err != nil:
 		d := h.decision()
 		d.Verdict, d.Reason = egress.Refuse, h.failed(err)
 		h.refuse(w, req, head, d)

@@ -252,6 +252,27 @@ func TestHTTP2IsCut(t *testing.T) {
 	b.event(egress.EventClose, egress.ReasonPolicyRevoked)
 }
 
+// A request that the program gives up is in the log: it may have gone out.
+func TestHTTP2GivenUp(t *testing.T) {
+	came := make(chan struct{})
+	b, c := http2Bed(t, []string{protocolHTTP2}, func(w http.ResponseWriter, r *http.Request) {
+		close(came)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-came
+		cancel()
+	}()
+	req, _ := http.NewRequestWithContext(ctx, "GET", "https://open.example/given-up", nil)
+	if _, err := c.Do(req); err == nil {
+		t.Fatal("an answer came")
+	}
+	want(t, b, func(e egress.Event) bool {
+		return e.Type == egress.EventRequest && e.Path == "/given-up" && e.Verdict == egress.Allow && e.Status == 0
+	})
+}
+
 // An answer that breaks off is no whole answer inside.
 func TestHTTP2BrokenAnswer(t *testing.T) {
 	_, c := http2Bed(t, []string{protocolHTTP2}, func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,28 @@ func TestNamesMove(t *testing.T) {
 		t.Errorf("looked up %v, dialled %v", lookups, dials)
 	}
 	b.event(egress.EventDeny, egress.ReasonAddrDenied)
+}
+
+// What a flow has open upstream is known until it is closed, and cut with it.
+func TestUpstreamConnectionsAreForgotten(t *testing.T) {
+	b := newBed(t, restricted(tcpRule("a.example")))
+	b.world.name("a.example", "9.9.9.9")
+	b.world.server("9.9.9.9:7", listen(t, echo))
+	fl := b.network.newFlow(egress.ViaTUN, netip.AddrPort{}, egress.Flow{Host: egress.Host{Name: "a.example"}, Port: 7, Transport: egress.OverTCP})
+	defer fl.done()
+	for range 20 {
+		c, err := fl.connect(t.Context(), "tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	last, err := fl.connect(t.Context(), "tcp")
+	if err != nil || len(fl.ups) != 1 || len(fl.cuts) != 0 {
+		t.Fatalf("%v: %d connections, %d other things to cut", err, len(fl.ups), len(fl.cuts))
+	}
+	fl.cut(egress.ReasonPolicyRevoked)
+	if _, err := last.Read(make([]byte, 1)); err == nil || len(fl.ups) != 0 {
+		t.Errorf("after the cut: %v, %d connections", err, len(fl.ups))
+	}
 }
