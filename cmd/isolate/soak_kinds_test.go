@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/isolate-run/isolate/client"
 )
@@ -34,6 +35,8 @@ var kinds = []kind{
 	{"answer over HTTP", 8, (*caller).answerHTTP},
 	{"files in and out", 4, (*caller).files},
 	{"python", 2, (*caller).python},
+	{"tools", 2, (*caller).tools},
+	{"caller killed while its tool works", 1, (*caller).toolKilled},
 	{"kept sandbox", 2, (*caller).kept},
 	{"detached", 2, (*caller).detached},
 	{"detached and killed", 2, (*caller).killed},
@@ -202,6 +205,52 @@ func (c *caller) files() error {
 		return fmt.Errorf("%q and %d bytes, %w, want %s and %d", got, len(same), errors.Join(err, errSame), digest, len(data))
 	}
 	return c.ended("exit")
+}
+
+// withTools is isolate run of a Python program that has a tool in the shell.
+func (c *caller) withTools(program, tool string) (*exec.Cmd, error) {
+	at := filepath.Join(c.dir, "tool")
+	err := errors.Join(os.WriteFile(filepath.Join(c.dir, "p.py"), []byte(program), 0o600), os.WriteFile(at, []byte("#!/bin/sh\n"+tool), 0o700))
+	cmd := exec.Command("isolate", "run", "--allow", "weak-limits", "--meta", c.meta(), "--tool", "work="+at, filepath.Join(c.dir, "p.py"))
+	cmd.Env = c.env
+	return cmd, err
+}
+
+func (c *caller) tools() error {
+	a := rand.IntN(1e9)
+	cmd, err := c.withTools(fmt.Sprintf("from isolate_tools import work\nprint(work(a=%d)['a'])", a), "exec cat")
+	if err != nil {
+		return err
+	}
+	c.ran.Add(1)
+	if out, err := cmd.Output(); err != nil || string(out) != strconv.Itoa(a)+"\n" {
+		return fmt.Errorf("%q, %v, want %d", out, err, a)
+	}
+	return c.ended("exit")
+}
+
+func (c *caller) toolKilled() error {
+	up := filepath.Join(c.dir, "up")
+	if err := os.RemoveAll(up); err != nil {
+		return err
+	}
+	cmd, err := c.withTools("from isolate_tools import work\nwork()", "touch "+up+"\nexec sleep "+c.rest)
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	c.ran.Add(1)
+	for range 6000 {
+		if _, err = os.Stat(up); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	return err
 }
 
 // events are what came of a run over HTTP.
