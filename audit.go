@@ -43,6 +43,8 @@ type record struct {
 	mu     sync.Mutex
 	seen   denial.Summary // refused calls that are recorded
 	failed error          // why a record could not be written
+	open   map[int64]bool // calls that ended as unknown and whose tools run on
+	twice  int64          // ends of calls that had ended as unknown
 	kill   func()         // ends what runs; nil before anything does
 
 	watching  sync.Once
@@ -434,7 +436,7 @@ func (r *record) totals(b *box, end audit.RunEnd, events *[]audit.Event) audit.R
 	}
 	if s := b.calls.summary(); s != nil {
 		*events = append(*events, audit.BridgeTotals{
-			Accepted: s.Accepted, Done: s.Done, Failed: s.Failed, Refused: s.Refused, Unknown: s.Unknown, Ignored: s.Ignored,
+			Accepted: s.Accepted, Done: s.Done, Failed: s.Failed, Refused: s.Refused, Folded: s.Folded, Unknown: s.Unknown, Ignored: s.Ignored,
 		})
 	}
 	end.Blocked = all.Total

@@ -182,9 +182,11 @@ func (r *record) tally(b *box) {
 	counted := map[string]int64{refusedCalls: blocked.Total}
 	if s := b.calls.summary(); s != nil {
 		counted[toolCalls] = s.Done + s.Refused + s.Unknown
-		recorded[toolCalls] = r.counts["call.finished"] + r.counts["call.refused"]
+		r.mu.Lock()
+		recorded[toolCalls] = r.counts["call.finished"] + r.counts["call.discarded"] - r.twice + r.counts["call.refused"]
+		r.mu.Unlock()
 		if r.counts["bridge.totals"] > 0 {
-			recorded[toolCalls] += max(0, s.Refused-bridge.MaxRecords)
+			recorded[toolCalls] += s.Folded
 		}
 	}
 	c := &b.runtime.counters

@@ -149,6 +149,7 @@ type BridgeTotals struct {
 	Done     int64 `json:"done" doc:"answered, with a result or the tool's error"`
 	Failed   int64 `json:"failed" doc:"part of done: answered with an error"`
 	Refused  int64 `json:"refused" doc:"tool did not run"`
+	Folded   int64 `json:"folded,omitempty" doc:"part of refused: not listed one by one"`
 	Unknown  int64 `json:"unknown" doc:"run ended while the tool ran"`
 	Ignored  int64 `json:"ignored" doc:"files whose names are no request's"`
 }

@@ -52,7 +52,7 @@ type runCheck struct {
 	v      *verification
 	id     string
 	counts map[string]int64
-	open   map[int64][]byte // the data of call.accepted of calls without an end
+	totals totals
 }
 
 func (v *verification) verifyRun(id string) error {
@@ -72,7 +72,7 @@ func (v *verification) verifyRun(id string) error {
 	if v.live[id] {
 		life = live
 	}
-	r := &runCheck{v: v, id: id, counts: map[string]int64{}, open: map[int64][]byte{}}
+	r := &runCheck{v: v, id: id, counts: map[string]int64{}, totals: newTotals()}
 	r.name, r.origin, r.see = id, v.host.origin+"/"+id, r.record
 	r.want = v.remembered[r.origin]
 	if o, known := v.opened[id]; known {
@@ -90,9 +90,9 @@ func (v *verification) verifyRun(id string) error {
 		state = StateWrong
 	}
 	s := RunState{ID: id, Records: r.tree.size, State: state}
-	for _, call := range slices.Sorted(maps.Keys(r.open)) {
+	for _, call := range slices.Sorted(maps.Keys(r.totals.open)) {
 		var e CallAccepted
-		_ = unmarshal(r.open[call], &e) // its form was checked
+		_ = unmarshal(r.totals.open[call], &e) // its form was checked
 		s.Unfinished = append(s.Unfinished, e)
 	}
 	v.report.Runs = append(v.report.Runs, s)
@@ -108,53 +108,30 @@ func (r *runCheck) record(rec Record) (Reason, error) {
 	if (rec.Event == RunStart{}.event()) != (rec.Seq == 0) {
 		return Damaged, errors.New("run.start is the first record and no other")
 	}
-	switch rec.Event {
-	case RunStart{}.event():
-		var e RunStart
-		if err := unmarshal(rec.Data, &e); err != nil {
-			return Damaged, err
-		}
-		key, err := openCert(e.Cert, r.origin, note.VerifierList(r.v.hosts...))
-		switch {
-		case errors.Is(err, errBadSignature):
-			return BadSignature, fmt.Errorf("the certificate of the run's key: %w", err)
-		case err != nil:
-			return UnknownKey, fmt.Errorf("the certificate of the run's key: %w", err)
-		}
-		if o, known := r.v.opened[r.id]; known && o.Key != keyText(key) {
-			return Fork, errors.New("the host log has another key for this run")
-		}
-		r.known = note.VerifierList(key)
-	case CallAccepted{}.event():
-		call, err := callOf(rec.Data)
-		if err != nil {
-			return Damaged, err
-		}
-		r.open[call] = append([]byte(nil), rec.Data...)
-	case CallFinished{}.event():
-		call, err := callOf(rec.Data)
-		if err != nil {
-			return Damaged, err
-		}
-		delete(r.open, call)
+	if rec.Seq > 0 {
+		return r.totals.add(rec)
 	}
-	return "", nil
+	return r.start(rec)
 }
 
-// callOf reads the number of a call. It is read for every record of a large
-// log, so nothing else is.
-func callOf(data []byte) (int64, error) {
-	call := int64(-1)
-	err := scanObject(data, func(key, value []byte) (err error) {
-		if string(key) == "call" {
-			call, err = count(value)
-		}
-		return err
-	})
-	if err != nil || call < 0 {
-		return 0, errors.New("it has no call")
+// start takes the key of the run from its first record.
+func (r *runCheck) start(rec Record) (Reason, error) {
+	var e RunStart
+	if err := unmarshal(rec.Data, &e); err != nil {
+		return Damaged, err
 	}
-	return call, nil
+	key, err := openCert(e.Cert, r.origin, note.VerifierList(r.v.hosts...))
+	switch {
+	case errors.Is(err, errBadSignature):
+		return BadSignature, fmt.Errorf("the certificate of the run's key: %w", err)
+	case err != nil:
+		return UnknownKey, fmt.Errorf("the certificate of the run's key: %w", err)
+	}
+	if o, known := r.v.opened[r.id]; known && o.Key != keyText(key) {
+		return Fork, errors.New("the host log has another key for this run")
+	}
+	r.known = note.VerifierList(key)
+	return "", nil
 }
 
 // conclude compares the log with its end and with its seal.

@@ -284,6 +284,7 @@ func (b *Broker) Summary() Summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sum
+	s.Folded = max(0, b.reported-MaxRecords)
 	s.Calls = make([]Record, len(b.records))
 	for i, r := range b.records {
 		s.Calls[i] = *r

@@ -81,8 +81,10 @@ type Summary struct {
 	Done     int64 `json:"done"`
 	Failed   int64 `json:"failed"` // part of Done: answered with an error
 	Refused  int64 `json:"refused"`
-	Unknown  int64 `json:"unknown"` // Discarded ones included
-	Ignored  int64 `json:"ignored"` // files whose names are no request's
+	// Folded is the part of Refused that the Journal was not told.
+	Folded  int64 `json:"-"`
+	Unknown int64 `json:"unknown"` // Discarded ones included
+	Ignored int64 `json:"ignored"` // files whose names are no request's
 	// Calls are the records of the first calls, at most MaxRecords; Omitted is
 	// how many have none.
 	Calls   []Record `json:"calls"`
