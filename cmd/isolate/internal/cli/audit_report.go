@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"html/template"
 	"io"
 	"maps"
@@ -75,6 +76,8 @@ func writeReport(w io.Writer, d reportData) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
 		"ranked": ranked,
 		"round":  func(d time.Duration) string { return d.Round(time.Microsecond).String() },
+		"millis": func(n int64) string { return (time.Duration(n) * time.Millisecond).String() },
+		"bytes":  sizeText,
 	}).Parse(reportPage)
 	if err != nil {
 		return err
@@ -86,6 +89,19 @@ func writeReport(w io.Writer, d reportData) error {
 	// nor may a program say anything to a terminal on which the page is looked at
 	_, err = io.WriteString(w, plaintext.Clean(b.String(), b.Len()))
 	return err
+}
+
+// sizeText writes a size in the largest unit that leaves it whole.
+func sizeText(n int64) string {
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n > 0 && n%u.size == 0 {
+			return fmt.Sprintf("%d %s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // counted is a name with how often it occurred.
