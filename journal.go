@@ -64,10 +64,30 @@ func (j callJournal) Finished(rec bridge.Record) error {
 		}}
 	}
 	j.record.callEnded(rec)
-	if err := j.record.later(events...); err != nil || j.next == nil {
+	if err := j.record.later(events...); err != nil {
 		return err
 	}
+	j.record.late(rec)
+	if j.next == nil {
+		return nil
+	}
 	return j.next.Finished(rec)
+}
+
+// late notes which recorded calls have two ends.
+func (r *record) late(rec bridge.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case rec.State == bridge.Unknown:
+		if r.open == nil {
+			r.open = map[int64]bool{}
+		}
+		r.open[rec.Seq] = true
+	case r.open[rec.Seq]:
+		delete(r.open, rec.Seq)
+		r.twice++
+	}
 }
 
 func (j callJournal) payload(args json.RawMessage) *audit.Payload {
