@@ -34,8 +34,7 @@ var (
 )
 
 // openLowPorts lets a program serve itself at any port: below 1024, too, none of
-// them is of a machine. It goes through the cell's proc, as in the sandbox's own
-// nothing can be set.
+// them is of a machine. /proc/sys is not read-only yet.
 func openLowPorts(b *keeper.Builder) {
 	b.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
 }

@@ -90,15 +90,11 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	// 3. a cgroup namespace of the leaf we were born in
 	b.Call("make cgroup namespace", unix.SYS_UNSHARE, keeper.Int(unix.CLONE_NEWCGROUP))
 	// 4. proc of the new pid namespace, and the settings that go through it
-	proc := ""
-	if p.Proc.PIDsOnly {
-		proc = "subset=pid"
-	}
+	mount(b, "mount proc on /proc", "proc", "/proc", "proc", noDev|unix.MS_NOEXEC, "")
 	closeNamespaces(b)
 	if p.HasNetwork() {
 		openLowPorts(b)
 	}
-	mount(b, "mount proc on /proc", "proc", "/proc", "proc", noDev|unix.MS_NOEXEC, proc)
 	maskProc(b, p)
 	// 5. the writable part: one tmpfs, so that one limit covers all of it
 	writable(b, p)
@@ -154,19 +150,21 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	return b.Encode(keeper.MsgSandbox, flags, cloneFlags(p))
 }
 
-// closeNamespaces sets the user.max_* limits of the new user namespace. They
-// go through the cell's proc: the sysctl files show the user namespace of who
-// opens them.
+// closeNamespaces sets the user.max_* limits of the new user namespace. They go
+// through the sandbox's own proc: in the cell's one, the kernel would look for
+// each name among those of all sandboxes there are.
 func closeNamespaces(b *keeper.Builder) {
 	for _, l := range namespaces.Limits {
 		b.WriteFile("/proc/sys/user/"+l.Name, strconv.Itoa(l.Value))
 	}
 }
 
-// maskProc covers what of /proc shows the host. Files that only the host's
-// root may read need no cover: nobody inside is that user.
+// maskProc covers what of /proc shows the host, or all of it with one that has
+// processes only. Files that only the host's root may read need no cover:
+// nobody inside is that user.
 func maskProc(b *keeper.Builder, p plan.Plan) {
 	if p.Proc.PIDsOnly {
+		mount(b, "mount proc with processes only on /proc", "proc", "/proc", "proc", noDev|unix.MS_NOEXEC, "subset=pid")
 		return
 	}
 	for _, f := range p.Proc.MaskedFiles {
