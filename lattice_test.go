@@ -50,7 +50,7 @@ var lattice = map[string][]string{
 	"bridge/mcp":            {"bridge", "internal/plaintext", "internal/procgroup", "internal/tracecontext"},
 	"bridge/approve":        {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/toolfile":       {"internal/tomltext", "bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
-	"container":             {"container/cgroup", "container/keeper", "namespaces", "plan", "preload", "rootfs"},
+	"container":             {"container/cgroup", "container/keeper", "internal/plaintext", "namespaces", "plan", "preload", "rootfs"},
 	".":                     {"egress", "egress/control", "audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "internal/tracecontext", "plan", "policy", "preload", "workspace"},
 
 	"metrics":   {"."},

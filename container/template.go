@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/internal/plaintext"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/preload"
 )
@@ -233,25 +233,10 @@ func (t *template) lastWords() string {
 		return "the interpreter ended"
 	}
 	lines := strings.Split(strings.TrimSpace(string(text[:n])), "\n")
-	return "the interpreter ended" + said(lines[len(lines)-1])
-}
-
-// said makes a line of the interpreter's fit to be part of an error.
-func said(line string) string {
-	const most = 300
-	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError || r >= 0x80 && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, line)
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
+	if last := lines[len(lines)-1]; last != "" {
+		return "the interpreter ended: " + plaintext.Clean(last, 300)
 	}
-	if line == "" {
-		return " without a word; it may have used more than its 1 GiB of memory"
-	}
-	return ": " + line
+	return "the interpreter ended without a word; it may have used more than its 1 GiB of memory"
 }
 
 func (t *template) close() { _ = t.sock.close() }

@@ -4,7 +4,8 @@
 # docs/preload.md says what such a program finds otherwise than usual.
 import sys
 
-del sys.path[0]  # of this file; a program has its own
+if not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # of this file; a program has its own
 
 import atexit
 import ctypes
@@ -43,7 +44,7 @@ def load(entry):
         text = ctypes.string_at(text, length)
         if big:
             libc.munmap(message, big)
-        libc.munmap(buffer, 192 << 10)
+        libc.munmap(buffer, 192 << 10)  # MSG_CAP
         libc.munmap(code, size)
         return text
 

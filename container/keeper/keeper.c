@@ -624,6 +624,10 @@ __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isol
 __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isolate_keeper_warm(struct warm *w)
 {
 	struct machine k;
+	/* The interpreter has handlers, and PID 1 of a sandbox gets signals that it
+	 * has handlers for: none may run until the program's tape unblocks them. */
+	u64 all = ~0UL;
+	sys(NR_rt_sigprocmask, 0 /* SIG_BLOCK */, &all, 0, 8);
 	k.warm = w;
 	w->text = 0;
 	far_serve(&k, CONTROL_FD);

@@ -71,7 +71,7 @@ func TestRefusedModules(t *testing.T) {
 	})
 	for module, words := range map[string][]string{
 		"nothing_of_that": {"ModuleNotFoundError", "nothing_of_that"},
-		"raises":          {"RuntimeError: on [31mpurpose"},
+		"raises":          {"RuntimeError: on \uFFFD[31mpurpose"},
 		"exits":           {"ended"},
 		"threads":         {"1 threads running"},
 		"keeps":           {"/etc/passwd"},
