@@ -44,13 +44,14 @@ static const char *value_of(const char *flag, const char *arg, const char *next)
 }
 
 // Flags with which nothing is handed over here: the server is not wanted, or the
-// command has tools. It keeps those, and so main has to be there while the
-// server works for it.
+// command has tools, as run can. It keeps those, and so main has to be there
+// while the server works for it.
 static const char *const not_here[] = {"--no-server", "--tool", "--mcp", "--approve"};
 
-static int is_for_main(const char *arg)
+static int is_for_main(const char *command, const char *arg)
 {
-	for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
+	size_t n = strcmp(command, "run") == 0 ? sizeof not_here / sizeof *not_here : 1;
+	for (size_t i = 0; i < n; i++)
 		if (strncmp(arg, not_here[i], strlen(not_here[i])) == 0)
 			return 1;
 	return 0;
@@ -66,7 +67,7 @@ static int scan(char **argv, struct wanted *w)
 		w->names[w->nnames++] = always[i];
 	for (char **a = argv + 2; *a && strcmp(*a, "--") != 0; a++) {
 		const char *v;
-		if (is_for_main(*a))
+		if (is_for_main(argv[1], *a))
 			return -1;
 		if ((v = value_of("--env-from", *a, a[1]))) {
 			if (w->nnames == names_most)
