@@ -25,6 +25,9 @@ const (
 	// deviceMTU and the addresses are those of the other end, package
 	// egress/netd: 198.18.0.2 is the sandbox, 198.18.0.1 everything else.
 	deviceMTU = 65520
+	// deviceChecksums is TUN_F_CSUM of linux/if_tun.h: the other end takes
+	// packets without checksums.
+	deviceChecksums = 1
 )
 
 var (
@@ -45,7 +48,8 @@ func openLowPorts(b *keeper.Builder) {
 func networkDevice(b *keeper.Builder, tunDir keeper.Reg) keeper.Reg {
 	tun := b.CallReg("open the TUN node", unix.SYS_OPENAT, keeper.R(tunDir), keeper.Str("tun"), keeper.Int(unix.O_RDWR|unix.O_CLOEXEC), null)
 	b.Call("close the directory of the TUN node", unix.SYS_CLOSE, keeper.R(tunDir))
-	b.Call("make "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETIFF), keeper.Data(ifreq(uint16le(unix.IFF_TUN|unix.IFF_NO_PI))))
+	b.Call("make "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETIFF), keeper.Data(ifreq(uint16le(unix.IFF_TUN|unix.IFF_NO_PI|unix.IFF_VNET_HDR))))
+	b.Call("leave checksums out of "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETOFFLOAD), keeper.Int(deviceChecksums))
 	s := b.CallReg("open a socket for "+deviceName, unix.SYS_SOCKET, keeper.Int(unix.AF_INET), keeper.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), null)
 	set := func(step string, request int, value []byte) {
 		b.Call(step, unix.SYS_IOCTL, keeper.R(s), keeper.Int(request), keeper.Data(ifreq(value)))

@@ -64,6 +64,7 @@ const (
 	offCall = 0
 	offArch = 4
 	offArg0 = 16
+	offArg1 = 24
 )
 
 // program is the filter: the calls of the list, threads but no processes,
@@ -93,6 +94,12 @@ func program() ([]bpf.RawInstruction, error) {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1},
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
 		bpf.RetConstant{Val: allow},
+		// of all ioctl only how much there is to read
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_IOCTL, SkipFalse: 4},
+		bpf.LoadAbsolute{Off: offArg1, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCINQ, SkipFalse: 1},
+		bpf.RetConstant{Val: allow},
+		bpf.RetConstant{Val: refuse},
 	)
 	for _, nr := range append(moreCalls, allowed...) {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpEqual, Val: nr, SkipFalse: 1}, bpf.RetConstant{Val: allow})

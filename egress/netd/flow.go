@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
@@ -133,7 +134,7 @@ var errRefused = errors.New("refused")
 
 // connect resolves, judges, dials, and makes the opening durable: in this
 // order, so that no byte goes to an address that was not judged, or unrecorded.
-func (fl *flow) connect(ctx context.Context, network string) (net.Conn, error) {
+func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 	n := fl.network
 	ctx, cancel := context.WithTimeout(ctx, n.times.Dial)
 	defer cancel()
@@ -270,6 +271,15 @@ func (c *counted) Close() error {
 	delete(c.flow.ups, c)
 	c.flow.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// raw gives access to the socket, for who counts by himself.
+func (c *counted) raw() (syscall.RawConn, error) {
+	s, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("the upstream connection is no socket")
+	}
+	return s.SyscallConn()
 }
 
 // CloseWrite ends one direction.

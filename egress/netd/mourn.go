@@ -21,10 +21,12 @@ func mourn(device int, list []control.Connection) {
 	}
 }
 
-// stray is an acknowledgement of nothing, from the far end of a connection.
+// stray is an acknowledgement of nothing, from the far end of a connection, as
+// the device takes it.
 func stray(c control.Connection) []byte {
 	const size = header.IPv4MinimumSize + header.TCPMinimumSize
-	b := make([]byte, size)
+	whole := make([]byte, virtioHeader+size)
+	b := whole[virtioHeader:]
 	src, dst := tcpip.AddrFrom4(c.Remote.Addr().As4()), tcpip.AddrFrom4(c.Local.Addr().As4())
 	ip := header.IPv4(b)
 	ip.Encode(&header.IPv4Fields{TotalLength: size, TTL: 64, Protocol: uint8(header.TCPProtocolNumber), SrcAddr: src, DstAddr: dst})
@@ -32,5 +34,5 @@ func stray(c control.Connection) []byte {
 	t := header.TCP(b[header.IPv4MinimumSize:])
 	t.Encode(&header.TCPFields{SrcPort: c.Remote.Port(), DstPort: c.Local.Port(), SeqNum: 1, AckNum: 1, DataOffset: header.TCPMinimumSize, Flags: header.TCPFlagAck, WindowSize: 1})
 	t.SetChecksum(^checksum.Checksum(t, header.PseudoHeaderChecksum(header.TCPProtocolNumber, src, dst, header.TCPMinimumSize)))
-	return b
+	return whole
 }

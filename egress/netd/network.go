@@ -83,6 +83,7 @@ type Network struct {
 	events   *events
 	rate     *bucket
 	stack    *stack.Stack
+	loop     *loop
 	gate     *gate
 	flows    atomic.Uint64 // numbers them
 	ctx      context.Context
@@ -100,8 +101,15 @@ type Network struct {
 func New(o Options) (*Network, error) {
 	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	if err := n.newStack(o.Link); err != nil {
+	var err error
+	if n.loop, err = newLoop(); err != nil {
 		n.cancel()
+		return nil, err
+	}
+	err = n.newStack(o.Link)
+	device, _ := o.Link.(source)
+	if err = errors.Join(err, n.loop.start(device)); err != nil {
+		n.Close()
 		return nil, err
 	}
 	return n, nil
@@ -170,6 +178,7 @@ func (n *Network) finish() {
 // Close is finish, and ends the stack.
 func (n *Network) Close() {
 	n.finish()
+	n.loop.close()
 	n.stack.Close()
 	n.work.Wait()
 }

@@ -142,4 +142,9 @@ type buffered struct {
 
 func (b *buffered) Read(p []byte) (int, error) { return b.br.Read(p) }
 
+func (b *buffered) bare() (*inside, []byte) {
+	rest, _ := b.br.Peek(b.br.Buffered())
+	return b.inside, rest
+}
+
 func (b *buffered) SetReadDeadline(t time.Time) error { return b.inside.SetReadDeadline(t) }

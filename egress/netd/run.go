@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,7 @@ const memoryLimit = 256 << 20
 // descriptors, which it takes over.
 func Run(socket, device int) error {
 	debug.SetMemoryLimit(memoryLimit)
+	runtime.GOMAXPROCS(1)
 	if err := unix.SetNonblock(socket, true); err != nil {
 		return fmt.Errorf("cannot use the supervisor's socket: %w", err)
 	}

@@ -3,6 +3,7 @@ package netd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -27,11 +28,14 @@ const (
 // inside is the program's side of a connection.
 type inside struct {
 	*gonet.TCPConn
-	ep tcpip.Endpoint
+	ep    tcpip.Endpoint
+	queue *waiter.Queue
 }
 
 // Abort resets the connection.
 func (c *inside) Abort() { c.ep.Abort() }
+
+func (c *inside) bare() (*inside, []byte) { return c, nil }
 
 // deskAt is what of ours is at an address; nil if nothing is.
 func (n *Network) deskAt(dst netip.AddrPort) func(*inside) {
@@ -99,7 +103,7 @@ func (n *Network) accepted(r *tcp.ForwarderRequest, serve func(*inside)) {
 	r.Complete(false)
 	ep.SocketOptions().SetKeepAlive(true)
 	ep.SocketOptions().SetDelayOption(false)
-	c := &inside{gonet.NewTCPConn(&wq, ep), ep}
+	c := &inside{gonet.NewTCPConn(&wq, ep), ep, &wq}
 	stop := context.AfterFunc(n.ctx, c.Abort)
 	defer stop()
 	defer c.Close()
@@ -112,7 +116,7 @@ func peeks(p egress.Protocol) bool {
 }
 
 // serve carries an accepted connection of a protocol that says what it is for.
-func (fl *flow) serve(c conn) {
+func (fl *flow) serve(c bareConn) {
 	fl.onCut(c.Abort)
 	head, seen := peek(c, fl.network.times.Hello)
 	fl.f.Peek = &seen
@@ -152,6 +156,13 @@ type conn interface {
 	CloseWrite() error
 }
 
+// bareConn is one whose bytes are those of the stack.
+type bareConn interface {
+	conn
+	// bare is the connection, and what of it has been read but not taken.
+	bare() (*inside, []byte)
+}
+
 // replay is a connection whose first bytes have been read.
 type replay struct {
 	conn
@@ -171,36 +182,34 @@ func (r *replay) Read(b []byte) (int, error) {
 var bufferPool = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // splice carries bytes both ways until both sides have ended, one was cut, or
-// nothing came for too long. Each direction ends by itself.
-func (fl *flow) splice(c conn, head []byte, up net.Conn) {
-	if len(head) > 0 {
-		if _, err := up.Write(head); err != nil {
+// nothing came for too long. Each direction ends by itself. head is what was
+// read of c before.
+func (fl *flow) splice(c bareConn, head []byte, up *counted) {
+	in, rest := c.bare()
+	for _, b := range [][]byte{head, rest} {
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := up.Write(b); err != nil {
 			c.Abort()
 			return
 		}
 	}
-	fl.last.Store(time.Now().UnixNano())
-	watch := make(chan struct{})
-	go fl.watchIdle(watch)
-	defer close(watch)
-	var both sync.WaitGroup
-	both.Go(func() {
-		if carry(up, c) != nil {
-			c.Abort()
-			abort(up)
-			return
-		}
-		if w, ok := up.(interface{ CloseWrite() error }); ok {
-			_ = w.CloseWrite()
-		}
-	})
-	if carry(c, up) != nil {
+	raw, err := up.raw()
+	if err == nil {
+		fl.last.Store(time.Now().UnixNano())
+		watch := make(chan struct{})
+		go fl.watchIdle(watch)
+		defer close(watch)
+		err = newRelay(fl.network.loop, fl, in, raw).run()
+	}
+	if errors.Is(err, errExhausted) {
+		fl.cut(egress.ReasonRuleExhausted)
+	}
+	if err != nil {
 		c.Abort()
 		abort(up)
-	} else {
-		_ = c.CloseWrite()
 	}
-	both.Wait()
 }
 
 // watchIdle cuts a flow that is silent for too long.

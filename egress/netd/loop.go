@@ -1,0 +1,284 @@
+package netd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop is the one goroutine through which bytes go: packets from the device
+// into the stack, and what the stack and the sockets have for each other
+// (relay). A round trip then costs no hand-over between threads. Waking one
+// costs more than all its work: a few microseconds on a good day, 35 in a
+// virtual machine whose processors sleep.
+//
+// Its system calls do not block and are made raw, past the scheduler, which
+// would otherwise look after each.
+type loop struct {
+	epoll int
+	bell  int // an eventfd: wakes the loop
+	file  *os.File
+	sleep syscall.RawConn // the epoll as the run time's poller has it
+	ended chan struct{}
+
+	device source // nil if packets come in otherwise
+
+	// of the loop's own goroutine
+	events [64]unix.EpollEvent
+	last   time.Time // of the last event
+	eager  bool
+
+	mu      sync.Mutex
+	relays  map[int32]*relay
+	next    int32
+	due     []*relay
+	resting bool // asleep, or about to be
+	closed  bool
+}
+
+// source is what packets come from.
+type source interface {
+	descriptor() int
+	// receive takes some of the packets that are there.
+	receive()
+}
+
+// Keys of what the loop watches besides relays, which have positive ones.
+const (
+	keyDevice = -1 - iota
+	keyBell
+)
+
+// A conversation of short messages goes on soon after the last one. The loop
+// looks for the next event for this long before it sleeps, if the last ones came
+// so fast, and gives the processor to whoever wants it meanwhile. A connection
+// that waits costs nothing.
+const (
+	lookFor = 200 * time.Microsecond
+	// soon is a little more: who sleeps sees an event late.
+	soon = 2 * lookFor
+)
+
+func newLoop() (*loop, error) {
+	l := &loop{relays: map[int32]*relay{}, ended: make(chan struct{}), bell: -1}
+	var err error
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("cannot watch descriptors: %w", err)
+	}
+	if err = unix.SetNonblock(l.epoll, true); err == nil { // or the poller does not take it
+		l.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	}
+	if err == nil {
+		err = l.watch(l.bell, keyBell, unix.EPOLLIN|unix.EPOLLET)
+	}
+	if err != nil {
+		unix.Close(l.epoll)
+		unix.Close(l.bell)
+		return nil, fmt.Errorf("cannot watch descriptors: %w", err)
+	}
+	l.file = os.NewFile(uintptr(l.epoll), "epoll")
+	if l.sleep, err = l.file.SyscallConn(); err != nil {
+		l.file.Close()
+		unix.Close(l.bell)
+		return nil, fmt.Errorf("cannot watch descriptors: %w", err)
+	}
+	return l, nil
+}
+
+// start begins; device may be nil.
+func (l *loop) start(device source) error {
+	if device != nil {
+		l.device = device
+		if err := l.watch(device.descriptor(), keyDevice, unix.EPOLLIN); err != nil {
+			return fmt.Errorf("cannot watch the device: %w", err)
+		}
+	}
+	go l.run()
+	return nil
+}
+
+func (l *loop) watch(fd int, key int32, events uint32) error {
+	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: key})
+}
+
+func (l *loop) run() {
+	defer close(l.ended)
+	for {
+		n := l.wait()
+		if n < 0 {
+			return
+		}
+		for i := range l.events[:n] {
+			l.happened(&l.events[i])
+		}
+		runtime.Gosched() // the stack works on what has come in
+		l.work()
+	}
+}
+
+func (l *loop) happened(e *unix.EpollEvent) {
+	switch e.Fd {
+	case keyDevice:
+		l.device.receive()
+		return
+	case keyBell:
+		return
+	}
+	l.mu.Lock()
+	r := l.relays[e.Fd]
+	l.mu.Unlock()
+	if r != nil {
+		r.saw(e.Events)
+		l.wake(r)
+	}
+}
+
+// work works on what is due, once each.
+func (l *loop) work() {
+	l.mu.Lock()
+	due := l.due
+	l.due = nil
+	for _, r := range due {
+		r.due = false
+	}
+	l.mu.Unlock()
+	for _, r := range due {
+		if r.work() {
+			l.wake(r)
+		}
+	}
+}
+
+// wait returns how many events there are; none if there is other work, less
+// when the loop is over.
+func (l *loop) wait() int {
+	n := l.poll()
+	if n == 0 && l.eager {
+		for time.Since(l.last) < lookFor && n == 0 && !l.busy() {
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			runtime.Gosched()
+			n = l.poll()
+		}
+	}
+	if n == 0 && l.rest() {
+		_ = l.sleep.Read(func(uintptr) bool { // fails never: close waits for the loop
+			n = l.poll()
+			return n != 0
+		})
+	}
+	l.mu.Lock()
+	l.resting = false
+	if l.closed {
+		n = -1
+	}
+	l.mu.Unlock()
+	now := time.Now()
+	l.eager = now.Sub(l.last) < soon
+	l.last = now
+	return n
+}
+
+// poll asks for events and does not wait.
+func (l *loop) poll() int {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+func (l *loop) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.due) > 0 || l.closed
+}
+
+// rest says that the loop is about to sleep, unless there is something to do.
+func (l *loop) rest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resting = len(l.due) == 0 && !l.closed
+	return l.resting
+}
+
+// wake makes a relay due.
+func (l *loop) wake(r *relay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.due {
+		return
+	}
+	r.due = true
+	l.due = append(l.due, r)
+	l.ring()
+}
+
+// ring ends the loop's sleep; l.mu is held.
+func (l *loop) ring() {
+	if !l.resting {
+		return
+	}
+	l.resting = false
+	one := uint64(1)
+	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
+}
+
+var errLoopOver = errors.New("the network has ended")
+
+// add takes a relay in.
+func (l *loop) add(r *relay, fd int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errLoopOver
+	}
+	for l.next = max(1, l.next+1); l.relays[l.next] != nil; l.next = max(1, l.next+1) {
+	}
+	if err := l.watch(fd, l.next, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
+		return fmt.Errorf("cannot watch a connection: %w", err)
+	}
+	r.key = l.next
+	l.relays[r.key] = r
+	r.due = true
+	l.due = append(l.due, r)
+	l.ring()
+	return nil
+}
+
+// remove forgets a relay; the descriptor may be closed, or about to be.
+func (l *loop) remove(r *relay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.relays, r.key)
+}
+
+// close ends the loop and every relay.
+func (l *loop) close() {
+	l.mu.Lock()
+	again := l.closed
+	l.closed = true
+	l.ring()
+	l.mu.Unlock()
+	if again {
+		return
+	}
+	<-l.ended
+	l.mu.Lock()
+	left := make([]*relay, 0, len(l.relays))
+	for _, r := range l.relays {
+		left = append(left, r)
+	}
+	l.mu.Unlock()
+	for _, r := range left {
+		r.end(errLoopOver)
+	}
+	l.file.Close()
+	unix.Close(l.bell)
+}
