@@ -43,6 +43,7 @@ type flow struct {
 // newFlow judges where a flow goes to.
 func (n *Network) newFlow(via egress.Via, dst netip.AddrPort, f egress.Flow) *flow {
 	fl := &flow{network: n, id: n.flows.Add(1), via: via, dst: dst, f: f, began: time.Now()}
+	n.loop.guests.Add(1)
 	if g := n.judge.Current(); g != nil {
 		fl.gen = g.Number
 	}
@@ -228,6 +229,7 @@ func (fl *flow) done() {
 	if again {
 		return
 	}
+	fl.network.loop.guests.Add(-1)
 	if fl.live != nil {
 		fl.live.Close()
 	}

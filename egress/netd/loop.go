@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -19,8 +20,8 @@ import (
 // costs more than all its work: a few microseconds on a good day, 35 in a
 // virtual machine whose processors sleep.
 //
-// Its system calls do not block and are made raw, past the scheduler, which
-// would otherwise look after each.
+// Its system calls are made raw, past the scheduler, which would otherwise look
+// after each; none waits for longer than pauseFor.
 type loop struct {
 	epoll int
 	bell  int // an eventfd: wakes the loop
@@ -33,7 +34,10 @@ type loop struct {
 	// of the loop's own goroutine
 	events [64]unix.EpollEvent
 	last   time.Time // of the last event
-	eager  bool
+	eager  bool      // the last event came soon
+
+	// guests are the flows that wait for something in the run time's poller.
+	guests atomic.Int32
 
 	mu      sync.Mutex
 	relays  map[int32]*relay
@@ -56,15 +60,11 @@ const (
 	keyBell
 )
 
-// A conversation of short messages goes on soon after the last one. The loop
-// looks for the next event for this long before it sleeps, if the last ones came
-// so fast, and gives the processor to whoever wants it meanwhile. A connection
-// that waits costs nothing.
-const (
-	lookFor = 200 * time.Microsecond
-	// soon is a little more: who sleeps sees an event late.
-	soon = 2 * lookFor
-)
+// pauseFor is how long the loop waits for the next event in the kernel, without
+// the scheduler's knowing, if the last one came as fast and no flow needs the
+// scheduler: going idle and back costs it two system calls and the time of its
+// watching thread.
+const pauseFor = time.Millisecond
 
 func newLoop() (*loop, error) {
 	l := &loop{relays: map[int32]*relay{}, ended: make(chan struct{}), bell: -1}
@@ -160,12 +160,8 @@ func (l *loop) work() {
 // when the loop is over.
 func (l *loop) wait() int {
 	n := l.poll()
-	if n == 0 && l.eager {
-		for time.Since(l.last) < lookFor && n == 0 && !l.busy() {
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-			runtime.Gosched()
-			n = l.poll()
-		}
+	if n == 0 && l.eager && l.guests.Load() == 0 && !l.busy() {
+		n = l.pause()
 	}
 	if n == 0 && l.rest() {
 		_ = l.sleep.Read(func(uintptr) bool { // fails never: close waits for the loop
@@ -180,7 +176,7 @@ func (l *loop) wait() int {
 	}
 	l.mu.Unlock()
 	now := time.Now()
-	l.eager = now.Sub(l.last) < soon
+	l.eager = now.Sub(l.last) < pauseFor
 	l.last = now
 	return n
 }
@@ -188,6 +184,16 @@ func (l *loop) wait() int {
 // poll asks for events and does not wait.
 func (l *loop) poll() int {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// pause waits for events in the kernel, where the scheduler does not see it.
+func (l *loop) pause() int {
+	patience := unix.NsecToTimespec(int64(pauseFor))
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), uintptr(unsafe.Pointer(&patience)), 0, 0)
 	if errno != 0 {
 		return 0
 	}

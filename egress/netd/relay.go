@@ -48,7 +48,8 @@ func newRelay(l *loop, fl *flow, in *inside, up syscall.RawConn) *relay {
 	return r
 }
 
-// run carries until both sides have ended, or one has failed.
+// run carries until both sides have ended, or one has failed. Meanwhile the flow
+// needs nothing but the loop.
 func (r *relay) run() error {
 	r.in.queue.EventRegister(&r.entry)
 	defer r.in.queue.EventUnregister(&r.entry)
@@ -56,6 +57,8 @@ func (r *relay) run() error {
 	if cerr := r.up.Control(func(fd uintptr) { err = r.loop.add(r, int(fd)) }); err != nil || cerr != nil {
 		return errors.Join(err, cerr)
 	}
+	r.loop.guests.Add(-1)
+	defer r.loop.guests.Add(1)
 	<-r.done
 	return r.failed
 }

@@ -2,7 +2,6 @@ package net
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,10 +11,9 @@ import (
 	"github.com/isolate-run/isolate/audit"
 )
 
-// What happens on the network is in the log of the run, in order, and the log
-// holds.
-func TestAuditOfTheNetwork(t *testing.T) {
-	bedDir(t)
+// openLog makes a log in a directory of its own.
+func openLog(t testing.TB) (*audit.Log, string) {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "log")
 	key, err := audit.LoadKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
@@ -25,16 +23,15 @@ func TestAuditOfTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := isolate.Open(context.Background(), isolate.Options{NetHelper: self, Audit: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	t.Cleanup(func() { log.Close() })
+	return log, dir
+}
+
+// What happens on the network is in the log of the run, in order, and the log
+// holds.
+func TestAuditOfTheNetwork(t *testing.T) {
+	log, dir := openLog(t)
+	r := openWith(t, isolate.Options{Audit: log})
 	res, err := r.Run(context.Background(), allow(t, "allow:http://allowed.example"), isolate.Cmd{Args: []string{"sh", "-c", "curl -sS http://allowed.example/x; curl -sS http://evil.example/; curl -sS http://9.9.9.2/; true"}})
 	if err != nil || !strings.HasPrefix(out(res), "allowed.example /x") {
 		t.Fatalf("%v %s %s", err, out(res), res.Stderr.Kept)

@@ -24,10 +24,7 @@ type way struct {
 // installed. The world's address is the same for all.
 func ways(t testing.TB) []way {
 	r := open(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := ownProgram(t)
 	p := allow(t, "allow:tcp://bulk.example:7")
 	p.Profile, p.Memory = 0, 1<<30
 	sb, err := r.Sandbox(context.Background(), p)
@@ -126,16 +123,7 @@ func BenchmarkNet(b *testing.B) {
 // BenchmarkStart measures what a network adds to a run in a warm cell, its
 // process made ahead.
 func BenchmarkStart(b *testing.B) {
-	bedDir(b)
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := isolate.Open(context.Background(), isolate.Options{NetHelper: self})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close()
+	r := openWith(b, isolate.Options{})
 	for _, c := range []struct {
 		name   string
 		policy isolate.Policy

@@ -1,18 +1,26 @@
 package net
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // measuringClient is what a measuring program does: "down ADDR SECONDS", "up ADDR
-// SECONDS", "echo ADDR COUNT", "open ADDR COUNT". It prints one number a line:
-// bytes a second, or microseconds of the median and the 99th of a hundred.
+// SECONDS", "echo ADDR COUNT", "open ADDR COUNT", "lookup NAME COUNT". It prints
+// one number a line: bytes a second, or microseconds of the median and the 99th
+// of a hundred. "whole ADDR MEBIBYTES" tells whether what is sent comes back,
+// "many ADDR COUNT" how many connections work while all are open, "ask NAME
+// COUNT" how many look-ups were answered, and how many a second.
 func measuringClient(order string) error {
 	var what, addr string
 	var n int
@@ -24,6 +32,14 @@ func measuringClient(order string) error {
 		return bulk(what, addr, time.Duration(n)*time.Second)
 	case "echo":
 		return echoes(addr, n)
+	case "whole":
+		return whole(addr, int64(n)<<20)
+	case "many":
+		return many(addr, n)
+	case "ask":
+		return ask(addr, n)
+	case "lookup":
+		return measure(n, func() error { _, err := net.LookupIP(addr); return err })
 	}
 	return opens(addr, n)
 }
@@ -73,7 +89,101 @@ func echoes(addr string, count int) error {
 	})
 }
 
+// whole sends random bytes to a server that sends them back.
+func whole(addr string, size int64) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("e")); err != nil {
+		return err
+	}
+	sent, got := sha256.New(), sha256.New()
+	go func() {
+		_, _ = io.CopyN(io.MultiWriter(c, sent), rand.NewChaCha8([32]byte{}), size)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	n, err := io.Copy(got, c)
+	if err != nil {
+		return err
+	}
+	if n != size || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+		return fmt.Errorf("%d of %d bytes came back, or others", n, size)
+	}
+	fmt.Println("whole")
+	return nil
+}
+
+// many opens connections, and uses each when all are open.
+func many(addr string, count int) error {
+	var all []net.Conn
+	for range count {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return fmt.Errorf("after %d: %w", len(all), err)
+		}
+		defer c.Close()
+		all = append(all, c)
+	}
+	for i, c := range all {
+		if _, err := c.Write([]byte("ex")); err != nil {
+			return fmt.Errorf("number %d: %w", i, err)
+		}
+	}
+	for i, c := range all {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			return fmt.Errorf("number %d: %w", i, err)
+		}
+	}
+	fmt.Println(len(all))
+	return nil
+}
+
+// ask asks the resolver from one socket, 5,000 times a second or as fast as it
+// answers, with at most 32 questions open.
+func ask(name string, count int) error {
+	c, err := net.Dial("udp", "198.18.0.1:53")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var q dns.Msg
+	q.SetQuestion(dns.Fqdn(name), dns.TypeA)
+	packed, err := q.Pack()
+	if err != nil {
+		return err
+	}
+	open := make(chan struct{}, 32)
+	go func() {
+		for began, i := time.Now(), 0; i < count; i++ {
+			open <- struct{}{}
+			time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / 5000)))
+			if _, err := c.Write(packed); err != nil {
+				return
+			}
+		}
+	}()
+	began, b := time.Now(), make([]byte, 1500)
+	for i := range count {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := c.Read(b); err != nil {
+			return fmt.Errorf("after %d answers: %w", i, err)
+		}
+		<-open
+	}
+	fmt.Println(count, int(float64(count)/time.Since(began).Seconds()))
+	return nil
+}
+
+// opens looks the address up once.
 func opens(addr string, count int) error {
+	to, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return err
+	}
+	addr = to.String()
 	return measure(count, func() error {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

@@ -40,12 +40,14 @@ func arrived(t testing.TB) seen {
 
 func open(t testing.TB) *isolate.Runtime {
 	t.Helper()
+	return openWith(t, isolate.Options{Spares: isolate.NoSpares})
+}
+
+func openWith(t testing.TB, o isolate.Options) *isolate.Runtime {
+	t.Helper()
 	bedDir(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := isolate.Open(context.Background(), isolate.Options{NetHelper: self, Spares: isolate.NoSpares})
+	o.NetHelper = ownProgram(t)
+	r, err := isolate.Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +57,16 @@ func open(t testing.TB) *isolate.Runtime {
 		}
 	})
 	return r
+}
+
+// ownProgram is the test binary: it is the network process and a client, too.
+func ownProgram(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
 }
 
 func allow(t testing.TB, short string) isolate.Policy {
