@@ -34,6 +34,7 @@ type loop struct {
 	// of the loop's own goroutine
 	events [64]unix.EpollEvent
 	last   time.Time // of the last event
+	rested time.Time // when the poller last had its turn
 	eager  bool      // the last event came soon
 
 	// guests are the flows that wait for something in the run time's poller.
@@ -65,6 +66,9 @@ const (
 // scheduler: going idle and back costs it two system calls and the time of its
 // watching thread.
 const pauseFor = time.Millisecond
+
+// turn is how long a busy loop may keep flows from the poller that they need.
+const turn = 200 * time.Microsecond
 
 func newLoop() (*loop, error) {
 	l := &loop{relays: map[int32]*relay{}, ended: make(chan struct{}), bell: -1}
@@ -160,14 +164,16 @@ func (l *loop) work() {
 // when the loop is over.
 func (l *loop) wait() int {
 	n := l.poll()
-	if n == 0 && l.eager && l.guests.Load() == 0 && !l.busy() {
-		n = l.pause()
-	}
-	if n == 0 && l.rest() {
-		_ = l.sleep.Read(func(uintptr) bool { // fails never: close waits for the loop
-			n = l.poll()
-			return n != 0
-		})
+	switch guests := l.guests.Load() > 0; {
+	case n > 0 && guests && time.Since(l.rested) > turn:
+		l.giveWay() // the events stay
+	case n == 0 && l.rest():
+		if l.eager && !guests {
+			n = l.pause()
+		}
+		if n == 0 {
+			n = l.asleep()
+		}
 	}
 	l.mu.Lock()
 	l.resting = false
@@ -190,6 +196,32 @@ func (l *loop) poll() int {
 	return int(n)
 }
 
+// asleep waits for events as goroutines do. It does not fail: close waits for
+// the loop.
+func (l *loop) asleep() (n int) {
+	_ = l.sleep.Read(func(uintptr) bool {
+		n = l.poll()
+		return n != 0
+	})
+	l.rested = time.Now()
+	return n
+}
+
+// giveWay goes to sleep and wakes up at once: the scheduler looks for what its
+// other goroutines wait for only when none is ready.
+func (l *loop) giveWay() {
+	rung := false
+	_ = l.sleep.Read(func(uintptr) bool {
+		if !rung { // from here on the poller keeps what it sees
+			rung = true
+			l.strike()
+			return false
+		}
+		return true
+	})
+	l.rested = time.Now()
+}
+
 // pause waits for events in the kernel, where the scheduler does not see it.
 func (l *loop) pause() int {
 	patience := unix.NsecToTimespec(int64(pauseFor))
@@ -198,12 +230,6 @@ func (l *loop) pause() int {
 		return 0
 	}
 	return int(n)
-}
-
-func (l *loop) busy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.due) > 0 || l.closed
 }
 
 // rest says that the loop is about to sleep, unless there is something to do.
@@ -232,6 +258,10 @@ func (l *loop) ring() {
 		return
 	}
 	l.resting = false
+	l.strike()
+}
+
+func (l *loop) strike() {
 	one := uint64(1)
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
 }

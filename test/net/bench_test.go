@@ -152,6 +152,6 @@ func BenchmarkStart(b *testing.B) {
 		p50 = append(p50, k.took[len(k.took)/2])
 		b.ReportMetric(float64(p50[len(p50)-1].Microseconds()), k.name+"-us")
 	}
-	b.ReportMetric(float64((p50[1]-p50[0]).Microseconds()), "added-us")
+	b.ReportMetric(float64((p50[1] - p50[0]).Microseconds()), "added-us")
 	b.ReportMetric(0, "ns/op")
 }
