@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // nsexec
@@ -23,6 +24,7 @@ import (
 // newcomer is a keeper that was started by way of libcontainer's nsexec.
 type newcomer struct {
 	pid   int
+	pidfd int           // of pid; a number may come to mean another process
 	words *os.File      // our end of nsexec's log
 	alone chan struct{} // closed when nsexec's other processes are gone
 }
@@ -42,6 +44,12 @@ func startKeeper(config *configs.Config, control, image, group *os.File) (*newco
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make socket pair: %w", err)
+	}
+	limit := unix.NsecToTimeval(farSideTimeout.Nanoseconds())
+	if err := unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		unix.Close(pair[0])
+		unix.Close(pair[1])
+		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
 	init, theirInit := os.NewFile(uintptr(pair[0]), "init"), os.NewFile(uintptr(pair[1]), "init")
 	defer init.Close()
@@ -75,16 +83,19 @@ func startKeeper(config *configs.Config, control, image, group *os.File) (*newco
 	theirInit.Close()
 	theirWords.Close()
 	n := &newcomer{words: words, alone: make(chan struct{})}
-	if n.pid, err = meet(config, init); err != nil {
+	if n.pid, err = meet(config, init); err == nil {
+		n.pidfd, err = unix.PidfdOpen(n.pid, 0) // nobody has waited for it yet
+	}
+	if err != nil {
 		_ = unix.Kill(-first, unix.SIGKILL)
-		n.reap(-first)
+		reapGroup(first)
 		err = errors.Join(err, n.said())
 		words.Close()
 		return nil, err
 	}
 	go func() {
 		defer close(n.alone)
-		n.reap(-first)
+		reapGroup(first)
 	}()
 	return n, nil
 }
@@ -105,29 +116,36 @@ func meet(config *configs.Config, init *os.File) (keeper int, err error) {
 	return pids.Keeper, json.Unmarshal(buf[:got], &pids)
 }
 
-// reap waits until none of these children of ours is left, as wait4 names them.
-func (n *newcomer) reap(which int) {
+// reapGroup waits until no child of ours is left in a process group.
+func reapGroup(group int) {
 	for {
-		if _, err := unix.Wait4(which, nil, 0, nil); err != nil && err != unix.EINTR {
+		if _, err := unix.Wait4(-group, nil, 0, nil); err != nil && err != unix.EINTR {
 			return
 		}
 	}
 }
 
 // kill ends the keeper, and with it everything in its PID namespace.
-func (n *newcomer) kill() { _ = unix.Kill(n.pid, unix.SIGKILL) }
+func (n *newcomer) kill() { _ = unix.PidfdSendSignal(n.pidfd, unix.SIGKILL, nil, 0) }
 
 // wait waits until no process of the cell is left. kill must come before, and
 // must not come again.
 func (n *newcomer) wait() {
 	<-n.alone
-	n.reap(n.pid)
+	for unix.Waitid(unix.P_PIDFD, n.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
+	}
+	unix.Close(n.pidfd)
 	n.words.Close()
 }
+
+// wordsTimeout bounds the wait for the end of nsexec's processes when one has
+// failed.
+const wordsTimeout = time.Second
 
 // said are the errors in nsexec's log, nil if there are none. It waits for the
 // end of all of its processes.
 func (n *newcomer) said() error {
+	_ = n.words.SetReadDeadline(time.Now().Add(wordsTimeout))
 	text, _ := io.ReadAll(n.words)
 	var words []string
 	for d := json.NewDecoder(strings.NewReader(string(text))); ; {
