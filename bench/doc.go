@@ -1,4 +1,5 @@
-// Package bench measures start latency beside other ways to start a program,
+// Package bench measures start latency and throughput beside other ways to start
+// a program, tool calls, and what keeping many sandboxes costs, each
 // in one interleaved run: `go test -tags seccomp -bench Start ./bench`.
 //
 // It has no code of its own beside its benchmarks; a figure is worth something

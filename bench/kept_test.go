@@ -30,7 +30,7 @@ type level struct {
 // on how many sandboxes are kept, each with a program that has run in it. One
 // iteration goes through all levels; use -benchtime 1x.
 //
-// It needs 6 descriptors a sandbox; see docs/performance.md for what else
+// It needs 9 descriptors a sandbox; see docs/performance.md for what else
 // bounds an ordinary user.
 func BenchmarkKept(b *testing.B) {
 	ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 
 // The network of sandboxes that have no way out: a network namespace with lo
 // and no route. It is the seat's, so that sandboxes in a row may have the same
-// one as long as none has left a mark in it (docs/adr/0011). A sandbox has no
+// one as long as none has left a mark in it (docs/adr/0015). A sandbox has no
 // power over it: it belongs to the cell's user namespace.
 
 // ownNetwork tells whether a plan's sandboxes make a network namespace
