@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 	}
 	defer box.Close()
 	var own, charged int64
-	res, err := box.Run(ctx, isolate.Cmd{Args: []string{"/bin/sleep", "0.5"}, Started: func(now isolate.Running) {
+	res, err := box.Run(ctx, isolate.Cmd{Args: []string{"/bin/" + sleeper, "0.5"}, Started: func(now isolate.Running) {
 		own = share(t, farSide(t)) - cell
 		if u, err := now.Usage(); err == nil {
 			charged = u.Memory
@@ -72,7 +72,10 @@ func TestMemory(t *testing.T) {
 // programBar is more than /bin/sleep takes: its pages, stack and page tables.
 const programBar = 1 << 20
 
-// farSide lists the processes below this one that execute the keeper: cells,
+// sleeper is the program that runs while memory is counted.
+const sleeper = "sleep"
+
+// farSide lists the processes below this one that are isolate's own: keepers,
 // seats and inits.
 func farSide(t *testing.T) []int {
 	t.Helper()
@@ -81,7 +84,7 @@ func farSide(t *testing.T) []int {
 		t.Fatal(all, err)
 	}
 	parent := map[int]int{}
-	keeper := map[int]bool{}
+	ours := map[int]bool{}
 	for _, name := range all {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -93,12 +96,12 @@ func farSide(t *testing.T) []int {
 		if f := strings.Fields(rest); len(f) > 1 {
 			parent[n], _ = strconv.Atoi(f[1])
 		}
-		keeper[n] = comm == "4" // it was executed as /proc/self/fd/4
+		ours[n] = comm != sleeper
 	}
 	var out []int
 	for pid := range parent {
 		for p := pid; p > 1; p = parent[p] {
-			if p == os.Getpid() && keeper[pid] {
+			if p == os.Getpid() && pid != p && ours[pid] {
 				out = append(out, pid)
 			}
 		}
