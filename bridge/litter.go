@@ -4,8 +4,9 @@ import "golang.org/x/sys/unix"
 
 // Bounds of what lies about before it is removed.
 const (
-	// litterMax is how many answered requests keep their files.
-	litterMax = 16
+	// litterMax is how many answered requests keep their files before somebody
+	// is set to it, litterLimit before whoever answers does it.
+	litterMax, litterLimit = 16, 64
 	// litterBytes bounds what these files and the answers that were read hold:
 	// little of the smallest bridge.
 	litterBytes = 64 << 10
@@ -18,6 +19,7 @@ type litter struct {
 	claims []claim
 	acks   []string
 	bytes  int64
+	sweep  bool // somebody is set to it
 }
 
 // discard gives up a claimed file of some bytes, and answers that the program
@@ -33,8 +35,11 @@ func (s *FileServer) discard(cl claim, bytes int64, acks []string) {
 		l.bytes += int64(s.out.kept[id].size)
 	}
 	switch {
-	case s.out.closed || len(l.claims) >= litterMax || l.bytes > litterBytes:
+	case s.out.closed || len(l.claims) >= litterLimit || l.bytes > litterBytes:
 		s.sweep()
+	case len(l.claims) >= litterMax && !l.sweep:
+		l.sweep = true
+		go s.tidy()
 	case len(l.claims) == 1:
 		s.w.turns.remind()
 	}
