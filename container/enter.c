@@ -22,7 +22,7 @@ extern void nsexec(void) __attribute__((weak));
 __attribute__((constructor(200))) static void enter(void)
 {
 	static char *const args[] = {"keeper", NULL}, *const none[] = {NULL};
-	if (!getenv(ENTER_VARIABLE) || !nsexec)
+	if (!secure_getenv(ENTER_VARIABLE) || !nsexec)
 		return;
 	nsexec();
 	/* nothing of the host but the control socket and 0 to 2 goes on */

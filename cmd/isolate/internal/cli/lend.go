@@ -23,7 +23,7 @@ import (
 // A run with tools is carried out by a server like any other, but the tools
 // belong to who asked for it: their programs, their environment, the terminal at
 // which a person is asked. So the command keeps them, hands its line over, and
-// serves the bridge of the sandbox that the server lends it. ADR 12 says why.
+// serves the bridge of the sandbox that the server lends it. docs/adr/0012-lent-bridge.md says why.
 
 // patience is how many signals that ask to stop a stuck server is worth.
 const patience = 3
