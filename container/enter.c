@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,15 +20,31 @@
 /* libcontainer/nsenter. Weak, because cgo links each package alone first. */
 extern void nsexec(void) __attribute__((weak));
 
+/* fail says why, as nsexec says its errors. */
+static void fail(const char *what, const char *why)
+{
+	dprintf(LOG_FD, "{\"level\":\"fatal\",\"msg\":\"cannot %s: %s\"}\n", what, why);
+	_exit(1);
+}
+
 __attribute__((constructor(200))) static void enter(void)
 {
 	static char *const args[] = {"keeper", NULL}, *const none[] = {NULL};
-	if (!secure_getenv(ENTER_VARIABLE) || !nsexec)
+	int entered = getenv(ENTER_VARIABLE) != NULL;
+	/* The program may have more rights than who started it. The variables and
+	 * descriptors are that user's: they could have anything executed here, and
+	 * libcontainer's constructor make namespaces with these rights. */
+	if (getauxval(AT_SECURE)) {
+		unsetenv("_LIBCONTAINER_INITPIPE");
+		if (entered)
+			fail("make a cell", "this program is set-uid or has file capabilities");
+		return;
+	}
+	if (!entered || !nsexec)
 		return;
 	nsexec();
 	/* nothing of the host but the control socket and 0 to 2 goes on */
 	if (syscall(SYS_close_range, IMAGE_FD, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) == 0)
 		syscall(SYS_execveat, IMAGE_FD, "", args, none, AT_EMPTY_PATH);
-	dprintf(LOG_FD, "{\"level\":\"fatal\",\"msg\":\"cannot execute the keeper: %s\"}\n", strerror(errno));
-	_exit(1);
+	fail("execute the keeper", strerror(errno));
 }
