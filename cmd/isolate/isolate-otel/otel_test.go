@@ -214,6 +214,34 @@ func TestBadCollectors(t *testing.T) {
 	}
 }
 
+// TestRedirects: what is sent, and the keys that it is sent with, go to no host
+// but the one that the variables name.
+func TestRedirects(t *testing.T) {
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		elsewhere := make(chan string, 16)
+		other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			elsewhere <- r.Method + " " + r.URL.Path + " " + r.Header.Get("X-Api-Key")
+		}))
+		t.Cleanup(other.Close)
+		asked := make(chan string, 16)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.Header.Get("X-Api-Key")
+			http.Redirect(w, r, other.URL+r.URL.Path, status)
+		}))
+		t.Cleanup(s.Close)
+		cmd, stdout, stderr := command(t, "isolate", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-api-key=k3y"}, run...)
+		if code := exitCode(t, cmd); code != 3 || stdout.String() != "out\n" || !strings.Contains(stderr.String(), "redirects are not followed") {
+			t.Errorf("%d: %d, %q, %q", status, code, stdout, stderr)
+		}
+		if len(asked) == 0 || <-asked != "k3y" {
+			t.Errorf("%d: the collector was not asked", status)
+		}
+		if len(elsewhere) > 0 {
+			t.Errorf("%d: another host was sent %q", status, <-elsewhere)
+		}
+	}
+}
+
 // TestServe: a server tells of the runs of its callers in their traces, goes on
 // while its collector is away, says so once, and tells its numbers.
 func TestServe(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +78,7 @@ func Open(ctx context.Context, w cli.TelemetryWish) (cli.Telemetry, error) {
 // open makes the providers.
 func (s *session) open(ctx context.Context, w cli.TelemetryWish, res *resource.Resource, o *telemetry.Options) error {
 	if w.Traces {
-		e, err := otlptracehttp.New(ctx)
+		e, err := otlptracehttp.New(ctx, otlptracehttp.WithProxy(stay))
 		if err != nil {
 			return err
 		}
@@ -84,7 +86,7 @@ func (s *session) open(ctx context.Context, w cli.TelemetryWish, res *resource.R
 		o.Traces, s.ends = p, append(s.ends, p.Shutdown)
 	}
 	if w.Logs {
-		e, err := otlploghttp.New(ctx)
+		e, err := otlploghttp.New(ctx, otlploghttp.WithProxy(stay))
 		if err != nil {
 			return err
 		}
@@ -92,7 +94,7 @@ func (s *session) open(ctx context.Context, w cli.TelemetryWish, res *resource.R
 		o.Logs, s.ends = p, append(s.ends, p.Shutdown)
 	}
 	if w.Metrics {
-		e, err := otlpmetrichttp.New(ctx)
+		e, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithProxy(stay))
 		if err != nil {
 			return err
 		}
@@ -100,6 +102,17 @@ func (s *session) open(ctx context.Context, w cli.TelemetryWish, res *resource.R
 		o.Metrics, s.ends = p, append(s.ends, p.Shutdown)
 	}
 	return nil
+}
+
+// stay chooses the proxy of a request as usual, and refuses one that a redirect
+// made: it would take what is sent, and headers that may be keys, to whatever
+// host an answer names. It is the one place where the exporters let a request
+// be seen without giving up their own client, which heeds the variables.
+func stay(r *http.Request) (*url.URL, error) {
+	if r.Response != nil {
+		return nil, errors.New("redirects are not followed")
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // Close sends what is left, for at most FlushTime, and says in one line what was
