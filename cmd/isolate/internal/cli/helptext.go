@@ -155,6 +155,7 @@ var flagHelp = sync.OnceValue(allFlagHelp)
 // value, so there are none.
 func allFlagHelp() map[string]string {
 	help := auditFlagHelp()
+	maps.Copy(help, benchFlagHelp())
 	maps.Copy(help, map[string]string{
 		"in":            "copy a host file, or what is in a host directory, into /workspace, or to NAME there (repeatable)",
 		"out":           "copy /workspace to this new or empty host directory at the end",
