@@ -78,7 +78,9 @@ func Run(ctx context.Context, o Options) (rep result.Report, err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	rep.Machine = thisMachine()
-	rep.Contenders = c.look(ctx)
+	if rep.Contenders, err = c.look(ctx); err != nil {
+		return rep, err
+	}
 	for _, w := range workloads() {
 		if o.wants(w.name) && ctx.Err() == nil {
 			o.say(w.name)

@@ -214,27 +214,34 @@ func versionOf(file string) string {
 	return plaintext.Visible(plaintext.Clean(string(line), 80))
 }
 
-// look has every contender run the probe.
-func (c *comparison) look(ctx context.Context) []result.Contender {
+// broken is what is said of a contender that does not get as far as a probe.
+const broken = "does not work here"
+
+// look has every contender run the probe. One that cannot takes no part.
+func (c *comparison) look(ctx context.Context) ([]result.Contender, error) {
 	own, err := peers.Namespaces()
+	if err != nil {
+		return nil, err
+	}
 	var list []result.Contender
 	for _, who := range c.all {
-		r := result.Contender{Name: who.name, Is: who.is, Version: who.version, Also: who.also, Missing: who.missing}
-		if r.Missing == "" {
-			errSeen := err
-			if errSeen == nil {
-				r.Seen, errSeen = c.probe(ctx, who, own)
-			}
-			if errSeen != nil {
-				r.Unseen = errSeen.Error()
+		r := result.Contender{Name: who.name, Is: who.is, Version: who.version, Also: who.also}
+		if who.missing == "" {
+			said, err := c.probe(ctx, who)
+			if err != nil {
+				who.missing, r.Why = broken, err.Error()
+			} else if r.Seen, err = peers.Seen(said, own); err != nil {
+				r.Unseen = err.Error()
 			}
 		}
+		r.Missing = who.missing
 		list = append(list, r)
 	}
-	return list
+	return list, nil
 }
 
-func (c *comparison) probe(ctx context.Context, who *contender, own map[string]string) ([]result.Layer, error) {
+// probe runs the probe once and gives what it said, which is not trusted.
+func (c *comparison) probe(ctx context.Context, who *contender) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	p := program{key: "probe", args: peers.Probe(c.marker()), output: peers.MaxSaid}
@@ -247,11 +254,9 @@ func (c *comparison) probe(ctx context.Context, who *contender, own map[string]s
 		return nil, err
 	}
 	said := &head{limit: peers.MaxSaid + 1}
-	if err := start(ctx, said); err != nil {
-		return nil, err
-	}
+	err = start(ctx, said)
 	if who.settle != nil {
 		who.settle(ctx)
 	}
-	return peers.Seen(said.b, own)
+	return said.b, err
 }

@@ -38,15 +38,17 @@ func (l Latency) markdown() string {
 	if l.Missing != "" {
 		return head + cell(l.Missing) + "\n"
 	}
-	t := table{{"start to end, " + count(l.Rounds, "round"), "p50", "p99", "× " + Bare, "× " + Peer, "bars"}}
+	t := table{{"start to end, " + count(l.Rounds, "round"), "p50", "p99", "× " + Bare, "× " + Peer, ""}}
+	below := ""
 	for _, r := range l.Rows {
 		if r.Why != "" {
 			t = append(t, []string{r.Contender, "-", "-", "-", "-", r.Why})
 			continue
 		}
-		t = append(t, []string{r.Contender, duration(r.P50), duration(r.P99), ratio(r.ToBare), ratio(r.ToPeer), bars(r.Bars)})
+		t = append(t, []string{r.Contender, duration(r.P50), duration(r.P99), ratio(r.ToBare), ratio(r.ToPeer), ""})
+		below += bars(r.Contender, r.Bars)
 	}
-	return head + t.String()
+	return head + t.String() + below
 }
 
 func (t Throughput) markdown() string {
@@ -54,7 +56,7 @@ func (t Throughput) markdown() string {
 	for _, n := range t.Workers {
 		head = append(head, count(n, "worker"))
 	}
-	out := table{append(head, "bars")}
+	out, below := table{append(head, "")}, ""
 	for _, r := range t.Rows {
 		row := []string{r.Contender}
 		for i := range t.Workers {
@@ -64,13 +66,10 @@ func (t Throughput) markdown() string {
 				row = append(row, "-")
 			}
 		}
-		if r.Why != "" {
-			out = append(out, append(row, r.Why))
-			continue
-		}
-		out = append(out, append(row, bars(r.Bars)))
+		out = append(out, append(row, r.Why))
+		below += bars(r.Contender, r.Bars)
 	}
-	return fmt.Sprintf("\n## workers: `%s`\n\n", t.Runs) + out.String()
+	return fmt.Sprintf("\n## workers: `%s`\n\n", t.Runs) + out.String() + below
 }
 
 func (g Growth) markdown() string {
@@ -87,12 +86,10 @@ func (g Growth) markdown() string {
 		t = append(t, []string{fmt.Sprint(l.Kept), duration(l.P50), duration(l.P99), ratio(l.ToFirst), each, fmt.Sprint(l.Descriptors)})
 	}
 	out := head + t.String()
-	for _, line := range []string{cell(g.Why), bars(g.Bars)} {
-		if line != "" {
-			out += "\n" + line + "\n"
-		}
+	if g.Why != "" {
+		out += "\n" + cell(g.Why) + "\n"
 	}
-	return out
+	return out + bars("isolate", g.Bars)
 }
 
 // layers are which layers each contender had, a column each.
@@ -126,7 +123,7 @@ func (r Report) layers() string {
 		if c.Version != "" {
 			what += " (" + c.Version + ")"
 		}
-		for _, more := range []struct{ intro, text string }{{"not seen from inside: ", strings.Join(c.Also, ", ")}, {"what a program saw is unknown: ", c.Unseen}, {"takes no part: ", c.Missing}} {
+		for _, more := range []struct{ intro, text string }{{"not seen from inside: ", strings.Join(c.Also, ", ")}, {"what a program saw is unknown: ", c.Unseen}, {"takes no part: ", strings.TrimSuffix(c.Missing+": "+c.Why, ": ")}} {
 			if more.text != "" {
 				what += "; " + more.intro + more.text
 			}
@@ -193,14 +190,15 @@ func ratio(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-func bars(list []Bar) string {
-	texts := make([]string, len(list))
-	for i, b := range list {
+// bars are paragraphs, one for each.
+func bars(contender string, list []Bar) string {
+	var b strings.Builder
+	for _, bar := range list {
 		verdict := "met"
-		if !b.Met {
-			verdict = "MISSED"
+		if !bar.Met {
+			verdict = "**missed**"
 		}
-		texts[i] = fmt.Sprintf("%s: %.2f, %s", b.Text, b.Got, verdict)
+		fmt.Fprintf(&b, "\nBar: %s %s: %.2f, %s\n", contender, bar.Text, bar.Got, verdict)
 	}
-	return strings.Join(texts, "; ")
+	return b.String()
 }

@@ -46,8 +46,10 @@ type Contender struct {
 	// Is says what it does, Version which one it is; empty if nobody knows.
 	Is      string `json:"is"`
 	Version string `json:"version,omitempty"`
-	// Missing says why it takes no part; empty if it does.
+	// Missing says in a few words why it takes no part, Why says more; empty if
+	// it does.
 	Missing string `json:"missing,omitempty"`
+	Why     string `json:"why,omitempty"`
 	// Seen are the layers that a program in it saw, Also those that cannot be
 	// seen from inside, as the contender's description has them.
 	Seen []Layer  `json:"layers_seen"`
