@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/bench/peers"
 	"github.com/isolate-run/isolate/policy"
 )
 
@@ -107,17 +108,23 @@ func runWarm(ctx context.Context, r *isolate.Runtime) error {
 // bubblewrap is the peer, if it is installed: a program with the same namespaces
 // and a like view.
 func bubblewrap(b *testing.B, program ...string) (contender, bool) {
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
+	peer := peers.Bubblewrap()
+	file := peer.Find()
+	if file == "" {
 		b.Log("bubblewrap is not installed: its ratios are missing")
 		return contender{}, false
 	}
-	args := append([]string{"--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
-		"--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-		"--ro-bind", "/etc/alternatives", "/etc/alternatives", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs", "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
-		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/workspace", "--chdir", "/workspace"}, program...)
-	return contender{"bubblewrap", "user, mount, pid, net, ipc, uts, cgroup namespaces; no seccomp, no limits", func() error {
-		return exec.Command(path, args...).Run()
+	view, err := peers.HostView()
+	if err != nil {
+		b.Fatal(err)
+	}
+	launch, err := peer.Prepare(peers.Ground{View: view}, file, "", program)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return contender{peer.Name, "user, mount, pid, net, ipc, uts, cgroup namespaces, no capabilities; no seccomp, no limits", func() error {
+		args := launch(0)
+		return exec.Command(args[0], args[1:]...).Run()
 	}}, true
 }
 

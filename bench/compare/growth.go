@@ -11,8 +11,8 @@ import (
 	"github.com/isolate-run/isolate/bench/result"
 )
 
-// growthLevels are how many sandboxes are kept while the next one is measured.
-var growthLevels = []int{0, 1, 10, 100, 300, 1000}
+// GrowthLevels are how many sandboxes are kept while the next one is measured.
+func GrowthLevels() []int { return []int{0, 1, 10, 100, 300, 1000} }
 
 // quickKept is the most that are kept with little effort.
 const quickKept = 50
@@ -21,7 +21,7 @@ const quickKept = 50
 const levelShare = 10
 
 func (c *comparison) growth(ctx context.Context) *result.Growth {
-	levels := slices.Clone(growthLevels)
+	levels := GrowthLevels()
 	if c.options.Effort == Quick {
 		levels = append(slices.DeleteFunc(levels, func(n int) bool { return n > quickKept }), quickKept)
 	}

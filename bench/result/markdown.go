@@ -24,7 +24,7 @@ func (r Report) Markdown() string {
 		b.WriteString(r.Throughput.markdown())
 	}
 	if r.Growth != nil {
-		b.WriteString(r.Growth.markdown())
+		b.WriteString(r.Growth.Markdown())
 	}
 	b.WriteString(r.layers())
 	if len(r.Weakenings) > 0 {
@@ -72,7 +72,8 @@ func (t Throughput) markdown() string {
 	return fmt.Sprintf("\n## workers: `%s`\n\n", t.Runs) + out.String() + below
 }
 
-func (g Growth) markdown() string {
+// Markdown is the growth as a table.
+func (g Growth) Markdown() string {
 	const head = "\n## kept: one more sandbox, a program in it, and its end\n\n"
 	if g.Why != "" && len(g.Levels) == 0 {
 		return head + cell(g.Why) + "\n"

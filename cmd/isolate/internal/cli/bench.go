@@ -53,7 +53,10 @@ func (a *app) benchCommand() *cobra.Command {
 		}
 		i := watchSignals(cmd.Context(), a.source())
 		defer i.stop()
-		if err := a.bench(i.ctx, o, out); err != nil {
+		switch err := a.bench(i.ctx, o, out); {
+		case i.signal() != 0:
+			a.code = exitSignal + int(i.signal())
+		case err != nil:
 			a.code = a.refuse(problemsOf(err)...)
 		}
 		return nil

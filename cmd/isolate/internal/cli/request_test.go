@@ -128,7 +128,7 @@ func TestStdinIsConnectedWhenAsked(t *testing.T) {
 // Every flag has its help, and there is no help without a flag.
 func TestFlagHelp(t *testing.T) {
 	help, used := flagHelp(), map[string]bool{}
-	for _, s := range slices.Concat(sandboxFlags(), streamFlags(), programFlags(), serveFlags(), listFlags(), auditReadFlags(), grantFlags(),
+	for _, s := range slices.Concat(sandboxFlags(), streamFlags(), programFlags(), serveFlags(), listFlags(), auditReadFlags(), grantFlags(), benchFlags(),
 		remoteFlags(flagSpec{name: "all"}, flagSpec{name: "json"}, flagSpec{name: "follow"})) {
 		if help[s.name] == "" {
 			t.Errorf("--%s has no help", s.name)
