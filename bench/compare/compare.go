@@ -26,6 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/isolate-run/isolate/bench/peers"
 	"github.com/isolate-run/isolate/bench/result"
 )
@@ -152,7 +154,15 @@ func newComparison(ctx context.Context, o Options) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "isolate-bench-")
+	// as the kernel names it in mountinfo
+	temp, err := filepath.EvalSymlinks(os.TempDir())
+	if err == nil {
+		temp, err = filepath.Abs(temp)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the temporary directory: %w", err)
+	}
+	dir, err := os.MkdirTemp(temp, "isolate-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory: %w", err)
 	}
@@ -172,7 +182,24 @@ func newComparison(ctx context.Context, o Options) (*comparison, error) {
 func (c *comparison) marker() string { return filepath.Join(c.dir, "marker") }
 
 func (c *comparison) close() error {
-	return errors.Join(c.isolate.close(), os.RemoveAll(c.dir))
+	return errors.Join(c.isolate.close(), remove(c.dir))
+}
+
+// remove removes a directory that nothing is mounted below. A peer has the
+// host's /usr mounted there while it runs: should it have left that behind, it
+// is not ours to remove.
+func remove(dir string) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	if err == nil && len(mounts) > 0 {
+		err = fmt.Errorf("%s is still mounted; unmount it, then remove %s", mounts[0].Mountpoint, dir)
+	}
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove the directory of the comparison: %w", err)
+	}
+	return nil
 }
 
 // rounds are how many a workload has, of which a short one has all.

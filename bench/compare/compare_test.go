@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/isolate-run/isolate"
@@ -126,6 +128,48 @@ func TestPeerThatTalks(t *testing.T) {
 	}
 	if l.Why != "" || len(l.Samples) != 3 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// What a peer has left mounted is not removed. The mount is made by a child, in
+// namespaces of its own.
+func TestMountsAreNotRemoved(t *testing.T) {
+	const variable = "ISOLATE_BENCH_TEST_DIR"
+	dir := os.Getenv(variable)
+	if dir == "" {
+		testenv.Require(t, testenv.UserNS)
+		dir = t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "of", "tree"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestMountsAreNotRemoved$", "-test.v")
+		cmd.Env = append(os.Environ(), variable+"="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestMountsAreNotRemoved") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	of, tree := filepath.Join(dir, "of"), filepath.Join(dir, "of", "tree")
+	if err := syscall.Mount("tmpfs", tree, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	precious := filepath.Join(tree, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(of); err == nil || !strings.Contains(err.Error(), tree) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(syscall.Unmount(tree, 0), remove(of)); err != nil {
+		t.Error(err)
 	}
 }
 

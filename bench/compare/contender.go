@@ -80,7 +80,7 @@ func (c *comparison) contenders() []*contender {
 	}
 	for _, who := range all {
 		if wanted := c.options.Contenders; wanted != nil && who.name != result.Bare && !slices.Contains(wanted, who.name) {
-			who.missing = "not chosen"
+			who.missing = result.NotChosen
 		}
 	}
 	return all

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +32,9 @@ const (
 // isolates is what the contenders of isolate use.
 type isolates struct {
 	ahead, unprepared *isolate.Runtime
-	server            *exec.Cmd // nil if there is none
+	server            *os.Process  // nil if there is none
+	ended             <-chan error // how it ended
+	said              *os.File     // its standard output; nil if there is none
 	serverErr         error
 	socket            string
 }
@@ -70,20 +74,36 @@ func policyFor(p program) policy.Policy {
 // outputRoom is twice what is printed, so that nothing is dropped.
 const outputRoom = 2 * outputBytes
 
-// serve starts a server at a socket of its own.
+// serve starts a server at a socket of its own, which ends with this process.
 func (i *isolates) serve(c *comparison) {
 	i.socket = filepath.Join(c.dir, "s")
-	cmd := c.own(context.Background(), "serve")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	said, out, err := os.Pipe()
 	if err != nil {
 		i.serverErr = fmt.Errorf("cannot start the server: %w", err)
 		return
 	}
-	i.server = cmd
-	if line, err := bufio.NewReader(io.LimitReader(out, maxSaid)).ReadString('\n'); err != nil || !strings.HasPrefix(line, "serving on ") {
+	i.said = said
+	cmd := c.own("serve")
+	cmd.Stdout = out
+	started, ended := make(chan error), make(chan error, 1)
+	go func() {
+		// the kernel sends the death signal when the thread that cloned ends
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	err = <-started
+	out.Close()
+	if err != nil {
+		i.serverErr = fmt.Errorf("cannot start the server: %w", err)
+		return
+	}
+	i.server, i.ended = cmd.Process, ended
+	if line, err := bufio.NewReader(io.LimitReader(said, maxSaid)).ReadString('\n'); err != nil || !strings.HasPrefix(line, "serving on ") {
 		i.serverErr = errors.New("the server did not start: run isolate serve to see why")
 	}
 }
@@ -92,11 +112,11 @@ func (i *isolates) serve(c *comparison) {
 const ownName = "isolate"
 
 // own is a command line of isolate's own command.
-func (c *comparison) own(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.options.Executable, args...)
+func (c *comparison) own(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.options.Executable, args...)
 	cmd.Args[0] = ownName
 	cmd.Env = c.ownEnviron()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
 
@@ -109,10 +129,13 @@ func (c *comparison) ownEnviron() []string {
 func (i *isolates) close() error {
 	var errs []error
 	if i.server != nil {
-		errs = append(errs, i.server.Process.Signal(syscall.SIGTERM))
-		if err := i.server.Wait(); err != nil && i.serverErr == nil {
+		_ = i.server.Signal(syscall.SIGTERM) // one that has ended already has said so
+		if err := <-i.ended; err != nil && i.serverErr == nil {
 			errs = append(errs, fmt.Errorf("cannot end the server: %w", err))
 		}
+	}
+	if i.said != nil {
+		errs = append(errs, i.said.Close())
 	}
 	for _, r := range []*isolate.Runtime{i.ahead, i.unprepared} {
 		if r != nil {

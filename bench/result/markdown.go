@@ -41,6 +41,9 @@ func (l Latency) markdown() string {
 	t := table{{"start to end, " + count(l.Rounds, "round"), "p50", "p99", "× " + Bare, "× " + Peer, ""}}
 	below := ""
 	for _, r := range l.Rows {
+		if r.Why == NotChosen {
+			continue
+		}
 		if r.Why != "" {
 			t = append(t, []string{r.Contender, "-", "-", "-", "-", r.Why})
 			continue
@@ -58,6 +61,9 @@ func (t Throughput) markdown() string {
 	}
 	out, below := table{append(head, "")}, ""
 	for _, r := range t.Rows {
+		if r.Why == NotChosen {
+			continue
+		}
 		row := []string{r.Contender}
 		for i := range t.Workers {
 			if i < len(r.PerSecond) {
@@ -119,7 +125,12 @@ func (r Report) layers() string {
 	}
 	var b strings.Builder
 	b.WriteString("\n## Layers, as a program saw them\n\n" + t.String() + "\n")
+	var others []string
 	for _, c := range r.Contenders {
+		if c.Missing == NotChosen {
+			others = append(others, cell(c.Name))
+			continue
+		}
 		what := c.Is
 		if c.Version != "" {
 			what += " (" + c.Version + ")"
@@ -130,6 +141,9 @@ func (r Report) layers() string {
 			}
 		}
 		fmt.Fprintf(&b, "- %s: %s\n", cell(c.Name), cell(what))
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(&b, "- %s: %s\n", NotChosen, strings.Join(others, ", "))
 	}
 	return b.String()
 }

@@ -17,6 +17,10 @@ const (
 	Peer = "bubblewrap"
 )
 
+// NotChosen is why contenders take no part that the caller did not want. They
+// are in no table of Markdown, but for one line that names them.
+const NotChosen = "not chosen"
+
 // Report is one comparison on one machine.
 type Report struct {
 	Date    time.Time `json:"date"`

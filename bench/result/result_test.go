@@ -82,6 +82,7 @@ func sample() Report {
 			{Name: Peer, Is: "another", Version: hostile, Unseen: hostile},
 			{Name: "crun", Is: "an OCI run-time", Missing: "does not work here", Why: hostile},
 			{Name: "podman", Is: "containers", Missing: "not installed"},
+			{Name: "runc", Is: "another run-time", Missing: NotChosen},
 		},
 		Latencies: []Latency{
 			{Workload: "true", Runs: "/bin/true", Rounds: 2, Rows: []LatencyRow{
@@ -89,6 +90,7 @@ func sample() Report {
 				{Contender: "isolate", Samples: []time.Duration{2 * ms, 4 * ms}, Bars: []Bar{AtMost("≤ 2 × fork+exec", 2, 2), AtMost("≤ 0.1 × bubblewrap", 0.1, 0.2)}},
 				{Contender: Peer, Samples: []time.Duration{10 * ms, 20 * ms}},
 				{Contender: "crun", Why: hostile},
+				{Contender: "runc", Why: NotChosen},
 			}},
 			{Workload: "numpy", Runs: "import numpy", Missing: "numpy is not installed below /usr"},
 		},
