@@ -157,7 +157,9 @@ func bad(t *testing.T) map[string]string {
 				}
 			}
 		},
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
+		},
 		"drops": func(w http.ResponseWriter, r *http.Request) {
 			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
 				conn.Close()
