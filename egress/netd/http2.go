@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,8 +138,13 @@ func (h *http2Flow) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer h.work.Done()
 	head := head{target: req.RequestURI, host: req.Host}
 	path, d := h.verdict(head, req)
-	if d.Allowed() && !agreeing(req) {
+	switch {
+	case !d.Allowed():
+	case !agreeing(req):
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonHostMismatch
+	case strings.Contains(req.RequestURI, " "):
+		// a host of HTTP/1 would find another end of the target in its line
+		d.Verdict, d.Reason = egress.Refuse, egress.ReasonMalformed
 	}
 	leave, free := admit(h.network.requests)
 	if !free {
