@@ -82,6 +82,8 @@ var ErrClosed = errors.New("cannot write audit log: it is closed")
 var (
 	ErrNoRun    = errors.New("it is not the id of a run")
 	ErrNoRecord = errors.New("there is no such record")
+	// ErrNotPublicKey is a key to believe that is none.
+	ErrNotPublicKey = errors.New("it is not a public key")
 )
 
 // Open opens the logs in directory dir for writing, and makes the directory if

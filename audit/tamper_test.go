@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,6 +109,39 @@ func TestTamperingOfARun(t *testing.T) {
 				t.Errorf("the problems are %v", r.Problems)
 			}
 		})
+	}
+}
+
+// A checksum that is wrong shows which frame was changed; that sums of what it
+// held are off then is no finding of its own.
+func TestTamperingWithoutChecksum(t *testing.T) {
+	p := newPlace(t)
+	id := p.sample(t, 1)[0]
+	for _, event := range []string{"call.accepted", "program.start"} {
+		q := place{copyDir(t, p.dir), p.key}
+		b, err := os.ReadFile(q.run(id))
+		must(t, err)
+		i := strings.Index(string(b), `"event":"`+event)
+		if i < 0 {
+			t.Fatalf("the sample has no %s", event)
+		}
+		at := i + strings.Index(string(b[i:]), `"mono_us":`) + len(`"mono_us":`)
+		b[at] ^= 1 // another digit
+		must(t, os.WriteFile(q.run(id), b, 0o600))
+		r := q.verify(t, VerifyOptions{}, RootMismatch)
+		if len(r.Problems) == 1 && !strings.Contains(r.Problems[0].What, "the checksum of the frame at byte") {
+			t.Errorf("%s: the problem is %q", event, r.Problems[0].What)
+		}
+	}
+}
+
+// Who names the private key by mistake must not find it in an error.
+func TestNoKeyIsShown(t *testing.T) {
+	p := newPlace(t)
+	p.sample(t, 1)
+	_, err := Verify(p.dir, VerifyOptions{Keys: []string{p.key.VerifierKey(), "isolate host key x\nseed\nsalt"}})
+	if !errors.Is(err, ErrNotPublicKey) || strings.Contains(err.Error(), "seed") {
+		t.Errorf("a private key gives %v", err)
 	}
 }
 

@@ -228,10 +228,11 @@ func (v *verification) trusted() ([]note.Verifier, error) {
 		keys = []string{strings.TrimSpace(string(b))}
 	}
 	var list []note.Verifier
-	for _, k := range keys {
+	for i, k := range keys {
 		key, err := newVerifier(strings.TrimSpace(k))
 		if err != nil {
-			return nil, fmt.Errorf("cannot use key %q: %w", k, err)
+			// not its text: it may be that of a private key
+			return nil, fmt.Errorf("cannot use key %d of %d: %w", i+1, len(keys), ErrNotPublicKey)
 		}
 		list = append(list, key)
 	}

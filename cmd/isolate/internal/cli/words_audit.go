@@ -128,6 +128,8 @@ func auditFailed(err error, g auditArgs, args []string) []plan.Problem {
 		if errors.Is(none, fs.ErrNotExist) {
 			last.What = fmt.Sprintf("cannot read audit log %q: there is none", args[0])
 		}
+	case errors.Is(err, audit.ErrNotPublicKey):
+		last.Remedy = "name the public key, host.key beside the logs or a copy of it; host.key in the key directory is the private one"
 	case errors.Is(err, fs.ErrNotExist):
 		last.What, last.Remedy = fmt.Sprintf("cannot find run %q in audit log %q", g.run, args[0]), runs
 	case errors.Is(err, audit.ErrNoRun):
