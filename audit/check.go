@@ -103,7 +103,8 @@ func (c *check) record(fr frame) error {
 		case rec.After != c.after:
 			return c.afterMismatch(rec)
 		}
-		if reason, err := c.see(rec); err != nil {
+		// what does not add up behind a frame that was changed follows from that
+		if reason, err := c.see(rec); err != nil && c.unsound == "" {
 			return c.fail(reason, "record %d: %v", seq, err)
 		}
 		rec.Bytes, rec.Data = nil, append(c.final.Data[:0], rec.Data...)
