@@ -49,8 +49,13 @@ func Explain(p Policy, f Flow) (string, Decision, error) {
 		if d.Rule != "" {
 			s += "; nearest rule: " + d.Rule
 		}
-		if d.Hint != "" {
+		switch {
+		case d.Hint != "":
 			s += "\nto allow it: " + d.Hint
+		case d.Class == ClassPrivate && f.Host.Addr.Is4():
+			s += "\nto allow it: --net allow:" + to
+		case d.Class == ClassLoopback:
+			s += "\nno rule opens the loopback of this machine: give the program a tool instead"
 		}
 		return s + "\n", d, nil
 	}
@@ -62,6 +67,9 @@ func Explain(p Policy, f Flow) (string, Decision, error) {
 		s += "TLS passes through; it must name " + f.Host.String() + "\n"
 	case d.Protocol == HTTP:
 		s += "every request is judged\n"
+	}
+	if f.Host.Name == "" {
+		return s, d, nil
 	}
 	s += "an address that is private, of this machine or of a metadata service is refused when the name leads to one\n"
 	return s, d, nil

@@ -148,7 +148,8 @@ func TestShort(t *testing.T) {
 	if p.Mode != ModeRestricted || !reflect.DeepEqual(p.Rules, want) {
 		t.Errorf("got %+v", p)
 	}
-	for _, s := range []string{"", "some", "allow:", "allow:a.example,", "allow:a.example:0", "allow:a.example:x", "allow:gopher://a.example", "allow:*", "allow:9.9.9.9", "allow:127.1"} {
+	for _, s := range []string{"", "some", "allow:", "allow:a.example,", "allow:a.example:0", "allow:a.example:x", "allow:gopher://a.example", "allow:*", "allow:9.9.9.9", "allow:127.1",
+		"allow:localhost:80", "allow:x.localhost", "allow:*.localhost", "allow:127.0.0.1:80"} {
 		if _, err := ParseShort(s); err == nil {
 			t.Errorf("%q is taken", s)
 		}
@@ -206,6 +207,7 @@ func TestExplain(t *testing.T) {
 	for target, want := range map[string]string{
 		"a.example:443": "allowed by https:a.example:443", "https://a.example/x": "allowed", "b.example": "to allow it: --net allow:b.example",
 		"169.254.169.254:80": "metadata", "a.example:22": "port_not_allowed",
+		"10.0.0.1:80": "to allow it: --net allow:10.0.0.1:80\n", "localhost:80": "no rule opens the loopback",
 	} {
 		f, err := ParseTarget(target)
 		if err != nil {

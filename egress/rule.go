@@ -249,6 +249,7 @@ func (c *checker) rule(at string, r Rule) {
 		suffix = publicSuffixAllowed
 	}
 	c.target(at, r.Name, r.CIDR, suffix)
+	c.loopback(at, r)
 	c.ports(at+".ports", r.Ports)
 	c.cidrs(at+".private", r.Private)
 	if len(r.ports()) == 0 {
@@ -301,6 +302,18 @@ func (c *checker) target(at, name, cidr string, suffix publicSuffix) {
 		if _, err := parsePattern(name, suffix); err != nil {
 			c.add(at+".name", fmt.Sprintf("cannot allow %q: %v", name, err), `write a host name, "*.example.org" or "**.example.org"`)
 		}
+	}
+}
+
+// loopback refuses rules that nothing would ever come of: in a sandbox these
+// names and addresses are the sandbox's own.
+func (c *checker) loopback(at string, r Rule) {
+	const hint = "give the program a tool that asks the service"
+	if n, err := authorName(r.Name); err == nil && n.IsLocalhost() {
+		c.add(at+".name", fmt.Sprintf("cannot allow %q: no sandbox reaches the loopback of this machine", r.Name), hint)
+	}
+	if p, err := netip.ParsePrefix(r.CIDR); err == nil && p.Addr().IsLoopback() {
+		c.add(at+".cidr", fmt.Sprintf("cannot allow %s: no sandbox reaches the loopback of this machine", r.CIDR), hint)
 	}
 }
 
