@@ -51,7 +51,7 @@ func (p Plan) Text() string {
 	line("processors", "%s", orNone(l.CPUs > 0, fmt.Sprintf("%g", l.CPUs)))
 	line("wall time", "%s", l.Wall)
 	line("cpu time", "%s", orNone(l.CPUTime > 0, l.CPUTime.String()))
-	line("grace", "%s", orNone(l.Grace > 0, l.Grace.Round(time.Millisecond).String()))
+	line("grace", "%s", grace(l.Grace))
 	end := "the rest is dropped and counted"
 	if l.EndOnOutput {
 		end = "more ends the run"
@@ -81,6 +81,13 @@ func names(env []string) []string {
 		out[i], _, _ = strings.Cut(kv, "=")
 	}
 	return out
+}
+
+func grace(d time.Duration) string {
+	if d > 0 {
+		return d.Round(time.Millisecond).String()
+	}
+	return "none: killed at once"
 }
 
 func orNone(have bool, s string) string {

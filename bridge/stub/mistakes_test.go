@@ -21,6 +21,7 @@ def attempt(f):
     try:
         f()
     except Exception as err:
+        assert err.__context__ is None or err.__suppress_context__, "two traces are shown"
         sdk = [frame.name for frame in traceback.extract_tb(err.__traceback__) if "isolate_tools" in frame.filename]
         print(type(err).__name__, len(sdk), err)
 def wrong_import():

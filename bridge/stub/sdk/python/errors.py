@@ -106,5 +106,7 @@ def _brief(tool, err):
 
     for line, about in TOOLS:
         if about.startswith(tool.lower() + " ") and len(line) < 700:
-            return TypeError("%s: %s" % (err, line)).with_traceback(None)
+            told = TypeError("%s: %s" % (err, line))
+            told.__suppress_context__ = True  # err says nothing more
+            return told
     return err

@@ -178,7 +178,7 @@ func (a *app) netGrantCommand() *cobra.Command {
 
 // The words of isolate net.
 const (
-	netShort        = "say what a network policy allows, and allow more"
+	netShort        = "Say what a network policy allows, and allow more"
 	netLong         = "Programs have no network unless they are given one: --net allow:HOST[:PORT],… names what they may reach, --net full lets them reach everything public. docs/network.md says how."
 	netExplainShort = "say what becomes of a connection, and why"
 	netExplainLong  = "Runs the decision that is taken for every connection, without one. Names are not looked up. The exit code is 0 if all of it is allowed and 1 if something is denied."

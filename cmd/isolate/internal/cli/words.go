@@ -302,7 +302,7 @@ func notATerminal(inputIs bool) plan.Problem {
 	}
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot give the program a terminal: standard %s is none", which),
-		Remedy: "leave --tty out, or start isolate from a terminal",
+		Remedy: "start isolate from a terminal; \"isolate exec\" without --tty needs none",
 	}
 }
 
