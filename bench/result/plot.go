@@ -58,7 +58,7 @@ func (r Report) panels() []panel {
 	var list []panel
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	for _, l := range r.Latencies {
-		p := panel{title: l.Workload + ": " + l.Runs + ", start to end, p50 to p99", unit: "ms"}
+		p := panel{title: l.Workload + ": " + l.Runs + ", start to end: p50, and a line to p99", unit: "ms"}
 		for _, row := range l.Rows {
 			p.rows = append(p.rows, dot{row.Contender, ms(row.P50), ms(row.P99)})
 		}
@@ -74,7 +74,7 @@ func (r Report) panels() []panel {
 		list = append(list, p)
 	}
 	if g := r.Growth; g != nil {
-		p := panel{title: "kept: one more sandbox, p50 to p99", unit: "ms"}
+		p := panel{title: "kept: one more sandbox: p50, and a line to p99", unit: "ms"}
 		for _, l := range g.Levels {
 			p.rows = append(p.rows, dot{fmt.Sprintf("%d kept", l.Kept), ms(l.P50), ms(l.P99)})
 		}
