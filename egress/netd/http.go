@@ -100,8 +100,10 @@ func (h *httpFlow) newTransport(most int, protocols ...string) *http.Transport {
 		defer h.mu.Unlock()
 		return h.dial(protocols)
 	}
-	t := &http.Transport{DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxConnsPerHost: most, MaxResponseHeaderBytes: 256 << 10,
-		Protocols: new(http.Protocols)}
+	t := &http.Transport{DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxResponseHeaderBytes: 256 << 10,
+		// as many are kept as there may be: the default of two would have a burst
+		// of requests close connections and open others, each with a record
+		MaxConnsPerHost: most, MaxIdleConnsPerHost: most, Protocols: new(http.Protocols)}
 	t.Protocols.SetHTTP1(true)
 	t.Protocols.SetHTTP2(slices.Contains(protocols, protocolHTTP2))
 	return t
