@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,9 +39,8 @@ type Process struct {
 	stopped bool // by us
 	failed  error
 
-	events chan ToSupervisor // to the recorder, in order
-	done   chan struct{}     // closed when its socket has ended
-	reaped chan struct{}     // closed when there is no process any more
+	done   chan struct{} // closed when its socket has ended
+	reaped chan struct{} // closed when there is no process any more
 }
 
 // startTimeout bounds how long the process may take to be ready, on a machine
@@ -65,7 +65,7 @@ func Start(ctx context.Context, helper string, device *os.File, c Config, record
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
-	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, events: make(chan ToSupervisor, maxBatch), done: make(chan struct{}), reaped: make(chan struct{})}
+	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, done: make(chan struct{}), reaped: make(chan struct{})}
 	p.cmd = exec.Command(helper)
 	p.cmd.Args = []string{Name}
 	p.cmd.Env = []string{}
@@ -99,7 +99,7 @@ func (p *Process) greet(ctx context.Context, c Config) error {
 	if err := p.send(ToProcess{Config: &c}); err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(p.conn, 64<<10)
+	in := bufio.NewReaderSize(p.conn, socketRoom)
 	m, err := receive(in)
 	if err == nil && m.Ready == nil {
 		err = errors.New(m.Err)
@@ -153,62 +153,59 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
+// socketRoom is about what a socket holds, in bytes (net.core.wmem_default): one
+// read takes what has come while the last batch was recorded.
+const socketRoom = 208 << 10
+
 // maxBatch bounds the events that are recorded together.
 const maxBatch = 512
 
-// serve is the only reader of the socket.
+// serve is the only reader of the socket, and records what it reads: handing it
+// to another goroutine would wake a thread for each new connection. Meanwhile
+// the socket keeps what comes.
 func (p *Process) serve(in *bufio.Reader) {
 	defer close(p.reaped)
-	recorded := make(chan struct{})
-	go func() {
-		defer close(recorded)
-		p.keepAll()
-	}()
+	var batch []ToSupervisor
+	var broken error
 	for {
 		m, err := receive(in)
+		if err == nil && m.Event != nil {
+			batch = append(batch, m)
+			if len(batch) < maxBatch && more(in) {
+				continue
+			}
+		}
+		if len(batch) > 0 {
+			broken = p.keep(batch, broken)
+			batch = batch[:0]
+		}
 		if err != nil {
-			close(p.events)
-			<-recorded
 			p.end(err)
 			return
 		}
-		switch {
-		case m.Event != nil:
-			p.events <- m
-		case m.Changed != nil:
-			p.mu.Lock()
-			if c := p.changed[m.Changed.Number]; c != nil {
-				c <- m.Changed.Err
-				delete(p.changed, m.Changed.Number)
-			}
-			p.mu.Unlock()
-		case m.Err != "":
-			p.mu.Lock()
-			p.failed = errors.New(m.Err)
-			p.mu.Unlock()
-		}
+		p.take(m)
 	}
 }
 
-// keepAll records what waits, together, as one write to a disk costs as much as
-// many.
-func (p *Process) keepAll() {
-	var broken error
-	for m := range p.events {
-		batch := []ToSupervisor{m}
-	more:
-		for len(batch) < maxBatch {
-			select {
-			case m, open := <-p.events:
-				if !open {
-					break more
-				}
-				batch = append(batch, m)
-			default:
-				break more
-			}
+// more tells whether another whole message has been read already: one write to
+// a disk costs as much as many.
+func more(in *bufio.Reader) bool {
+	b, _ := in.Peek(in.Buffered())
+	return bytes.IndexByte(b, '\n') >= 0
+}
+
+// take takes what is not an event.
+func (p *Process) take(m ToSupervisor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case m.Changed != nil:
+		if c := p.changed[m.Changed.Number]; c != nil {
+			c <- m.Changed.Err
+			delete(p.changed, m.Changed.Number)
 		}
-		broken = p.keep(batch, broken)
+	case m.Err != "":
+		p.failed = errors.New(m.Err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/egress"
 )
@@ -121,18 +122,44 @@ func addresses(m *dns.Msg) []netip.Addr {
 // asking the kernel which of its own it would speak from.
 func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 	var d net.Dialer
-	probe, err := d.DialContext(ctx, "udp", to.String()) // sends nothing
+	if network == "udp" { // nothing is sent yet
+		conn, err := d.DialContext(ctx, network, to.String())
+		if err == nil && conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap() == to.Addr().Unmap() {
+			conn.Close()
+			return nil, errOwn
+		}
+		return conn, err
+	}
+	from, err := speaksFrom(to)
 	if err != nil {
 		return nil, err
 	}
-	from := probe.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 	if from == to.Addr().Unmap() {
-		probe.Close()
 		return nil, errOwn
 	}
-	if network == "udp" {
-		return probe, nil
-	}
-	probe.Close()
 	return d.DialContext(ctx, network, to.String())
+}
+
+// speaksFrom is the address that this machine would speak from. Nothing is sent.
+func speaksFrom(to netip.AddrPort) (netip.Addr, error) {
+	family, at := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
+	if a := to.Addr().Unmap(); a.Is4() {
+		family, at = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("cannot make a socket: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, at); err != nil {
+		return netip.Addr{}, fmt.Errorf("cannot reach %s: %w", to.Addr(), err)
+	}
+	own, err := unix.Getsockname(fd)
+	switch own := own.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrFrom4(own.Addr), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrFrom16(own.Addr).Unmap(), nil
+	}
+	return netip.Addr{}, fmt.Errorf("cannot tell what address leads to %s: %w", to.Addr(), err)
 }

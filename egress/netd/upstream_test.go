@@ -1,0 +1,42 @@
+package netd
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// An address of this machine is found when it is dialled, whatever the floor
+// said at the start, and nothing reaches it.
+func TestDialOwnAddress(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	to := netip.MustParseAddrPort(tcp.Addr().String())
+	mapped := netip.AddrPortFrom(netip.AddrFrom16(to.Addr().As16()), to.Port())
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		if c, err := tcp.Accept(); err == nil {
+			c.Close()
+			t.Error("a connection came in")
+		}
+	}()
+	for _, network := range []string{"tcp", "udp"} {
+		for _, to := range []netip.AddrPort{to, mapped} {
+			if c, err := new(system).Dial(t.Context(), network, to); !errors.Is(err, errOwn) {
+				t.Errorf("%s %s: got %v, %v", network, to, c, err)
+			}
+		}
+	}
+	tcp.Close()
+	<-accepted
+	// an address that one would not speak from passes: all of 127/8 leads here,
+	// and 127.0.0.1 is spoken from
+	if a, err := speaksFrom(netip.MustParseAddrPort("127.0.0.9:9")); err != nil || a != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("got %s, %v", a, err)
+	}
+}
