@@ -75,11 +75,13 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 	b.dir = filepath.Join(dir, b.id)
 	var err error
 	for range 100 {
-		if err = ownDir(dir); err != nil {
+		// somebody who closes may take the empty directory away in between
+		if err = ownDir(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		clean(dir)
-		// somebody who closes may take the empty directory away in between
 		if b.lock, err = makeLocked(dir, b.dir); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -130,12 +132,22 @@ func dirMode() os.FileMode {
 	return 0o700
 }
 
+// makeDir makes a directory with dirMode, whatever the umask of the caller is: the
+// run-time directory outlives this process and would stay closed to later ones.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, dirMode())
+	if err == nil {
+		err = os.Chmod(dir, dirMode())
+	}
+	return err
+}
+
 // ownDir makes dir, or checks that it is a directory of ours that nobody else
 // can write to.
 func ownDir(dir string) error {
 	err := os.MkdirAll(filepath.Dir(dir), 0o755)
 	if err == nil {
-		err = os.Mkdir(dir, dirMode())
+		err = makeDir(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot make run-time directory: %w; set XDG_RUNTIME_DIR to a directory of your own", err)
@@ -163,7 +175,7 @@ func makeLocked(dir, own string) (*os.File, error) {
 		return nil, err
 	}
 	defer making.Close()
-	if err := os.Mkdir(own, dirMode()); err != nil {
+	if err := makeDir(own); err != nil {
 		return nil, fmt.Errorf("cannot make run-time directory: %w", err)
 	}
 	// it gets its name when it is locked: a lock that others can take is a dead one's

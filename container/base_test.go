@@ -95,6 +95,26 @@ func TestOpenAndClose(t *testing.T) {
 	}
 }
 
+// The run-time directory is the same for all processes of a user, whatever the
+// umask of the one that makes it.
+func TestUmask(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	was := unix.Umask(0o777)
+	b, err := Open(context.Background(), dir)
+	unix.Umask(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, b.dir} {
+		if info, err := os.Stat(d); err != nil || info.Mode().Perm() != dirMode() {
+			t.Errorf("%s: %v, %v", d, info, err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCandidates(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
