@@ -116,22 +116,23 @@ func TestTamperingOfARun(t *testing.T) {
 // held are off then is no finding of its own.
 func TestTamperingWithoutChecksum(t *testing.T) {
 	p := newPlace(t)
-	id := p.sample(t, 1)[0]
-	for _, event := range []string{"call.accepted", "program.start"} {
-		q := place{copyDir(t, p.dir), p.key}
-		b, err := os.ReadFile(q.run(id))
-		must(t, err)
-		i := strings.Index(string(b), `"event":"`+event)
-		if i < 0 {
-			t.Fatalf("the sample has no %s", event)
-		}
-		at := i + strings.Index(string(b[i:]), `"mono_us":`) + len(`"mono_us":`)
-		b[at] ^= 1 // another digit
-		must(t, os.WriteFile(q.run(id), b, 0o600))
-		r := q.verify(t, VerifyOptions{}, RootMismatch)
-		if len(r.Problems) == 1 && !strings.Contains(r.Problems[0].What, "the checksum of the frame at byte") {
-			t.Errorf("%s: the problem is %q", event, r.Problems[0].What)
-		}
+	l := p.open(t, Options{})
+	r := begin(t, l) // which has a refused call
+	must(t, r.Append(BlockedCounts{Total: 1}))
+	seal, err := r.Close(RunEnd{Reason: "exit"})
+	must(t, err)
+	must(t, l.Close())
+	file := p.run(seal.Run)
+	b, err := os.ReadFile(file)
+	must(t, err)
+	before, after, found := strings.Cut(string(b), `"event":"socket.blocked"`)
+	if !found {
+		t.Fatal("the run has no socket.blocked")
+	}
+	must(t, os.WriteFile(file, []byte(before+`"event":"socket.blockec"`+after), 0o600))
+	rep := p.verify(t, VerifyOptions{}, RootMismatch)
+	if len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0].What, "the checksum of the frame at byte") {
+		t.Errorf("the problems are %v", rep.Problems)
 	}
 }
 

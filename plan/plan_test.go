@@ -125,18 +125,22 @@ func TestDigest(t *testing.T) {
 
 func TestMissingControllersAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
-		"memory": func(f *Facts) { f.Memory = No },
-		"pids":   func(f *Facts) { f.PIDs = No },
+		"memory":  func(f *Facts) { f.Memory = No },
+		"pids":    func(f *Facts) { f.PIDs = No },
+		"cpuacct": func(f *Facts) { f.CPUTime = No },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := machine(t)
 			change(&f)
-			_, err := Resolve(policy.Policy{}, f)
+			_, err := Resolve(policy.Policy{CPUTime: time.Second}, f)
 			var r *Refusal
 			if !errors.As(err, &r) || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Remedy, "--allow weak-limits") || !strings.Contains(r.Problems[0].Rule, name) {
 				t.Fatalf("got %v, want a refusal that names the controller and the consent", err)
 			}
-			pl := resolve(t, policy.Policy{Allow: []policy.Weakening{policy.WeakLimits}}, f)
+			if told := strings.Contains(r.Problems[0].Remedy, "leave --cpu-time out"); told != (name == "cpuacct") {
+				t.Errorf("the remedy is %q", r.Problems[0].Remedy)
+			}
+			pl := resolve(t, policy.Policy{CPUTime: time.Second, Allow: []policy.Weakening{policy.WeakLimits}}, f)
 			if !slices.Contains(pl.Weakenings, policy.WeakLimits) || pl.Limits.By != "rlimits" {
 				t.Errorf("the weakening is not recorded: %v, %s", pl.Weakenings, pl.Limits.By)
 			}

@@ -124,6 +124,13 @@ func (r *resolver) limits() {
 	if len(missing) > 0 {
 		by = "rlimits"
 		x := f.LimitsProblem
+		if missing[0] == "cpuacct" { // only that, which nobody needs without CPUTime
+			x = Problem{
+				What:   "cannot limit the processor time of the whole process tree",
+				Rule:   "its group belongs to somebody else",
+				Remedy: "leave --cpu-time out (--time limits the wall clock), or let an administrator give you a group of cpuacct (docs/doctor.md)",
+			}
+		}
 		r.weaken(policy.WeakLimits, x.What, "no usable controller "+strings.Join(missing, ", ")+": "+x.Rule, x.Remedy)
 	}
 	if p.CPUs > 0 && f.CPU == No {
