@@ -11,18 +11,16 @@ type totals struct {
 	open                                    map[int64][]byte // the data of call.accepted of calls without an end
 	unknown                                 map[int64]bool   // calls whose end said so
 	done, failed, refused, unended, blocked int64
+	wrong                                   string // the first sum that others had differently; or empty
 }
 
 func newTotals() totals { return totals{open: map[int64][]byte{}, unknown: map[int64]bool{}} }
 
-// add takes what a record says. The error is that it cannot be read, or that
-// it is a sum which is not that of the records before it.
-func (t *totals) add(rec Record) (Reason, error) {
+// add takes what a record says. The error is that it cannot be read.
+func (t *totals) add(rec Record) error {
 	switch rec.Event {
 	case CallAccepted{}.event(), CallFinished{}.event(), CallDiscarded{}.event():
-		if err := t.call(rec); err != nil {
-			return Damaged, err
-		}
+		return t.call(rec)
 	case CallRefused{}.event():
 		t.refused++
 	case SocketBlocked{}.event(), SyscallDenied{}.event():
@@ -30,22 +28,30 @@ func (t *totals) add(rec Record) (Reason, error) {
 	case BridgeTotals{}.event():
 		var e BridgeTotals
 		if err := unmarshal(rec.Data, &e); err != nil {
-			return Damaged, err
+			return err
 		}
 		if got := [...]int64{t.done, t.failed, t.refused, t.unended}; got != [...]int64{e.Done, e.Failed, e.Refused - e.Folded, e.Unknown} {
-			return Gap, fmt.Errorf("the broker counted %d calls done, %d of them failed, %d refused and listed, %d unknown; the records are %v",
+			t.differ(rec, "the broker counted %d calls done, %d of them failed, %d refused and listed, %d unknown; the records are %v",
 				e.Done, e.Failed, e.Refused-e.Folded, e.Unknown, got)
 		}
 	case BlockedCounts{}.event():
 		var e BlockedCounts
 		if err := unmarshal(rec.Data, &e); err != nil {
-			return Damaged, err
+			return err
 		}
 		if e.Total-e.Folded != t.blocked {
-			return Gap, fmt.Errorf("%d refused calls were counted and listed, the records are %d", e.Total-e.Folded, t.blocked)
+			t.differ(rec, "%d refused calls were counted and listed, the records are %d", e.Total-e.Folded, t.blocked)
 		}
 	}
-	return "", nil
+	return nil
+}
+
+// differ keeps the first difference. It is told when all else is in order: who
+// changed a record has changed the sums too, and the root says more.
+func (t *totals) differ(rec Record, format string, args ...any) {
+	if t.wrong == "" {
+		t.wrong = fmt.Sprintf("record %d: ", rec.Seq) + fmt.Sprintf(format, args...)
+	}
 }
 
 // call takes a record of an accepted call.

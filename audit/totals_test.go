@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,40 @@ func TestTotals(t *testing.T) {
 			if c.want == "" && len(rep.Runs[0].Unfinished) != 0 {
 				t.Errorf("calls without an end: %v", rep.Runs[0].Unfinished)
 			}
+		})
+	}
+}
+
+// Who changes a record that is counted changes a sum, too. What is told is that
+// the record was changed: where the checksum was left alone, and where it was
+// made right and the sum stands before the checkpoint that shows it.
+func TestTotalsOfAChangedRecord(t *testing.T) {
+	const from, to = `"event":"socket.blocked"`, `"event":"socket.allowed"`
+	for name, change := range map[string]func(t *testing.T, file string){
+		"as it is": func(t *testing.T, file string) {
+			b, err := os.ReadFile(file)
+			must(t, err)
+			must(t, os.WriteFile(file, []byte(strings.Replace(string(b), from, to, 1)), 0o600))
+		},
+		"with its checksum": func(t *testing.T, file string) {
+			list := pieces(t, file)
+			i := recordAt(t, list, 2)
+			list[i].payload = strings.Replace(list[i].payload, from, to, 1)
+			forge(t, file, list)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			l := p.open(t, Options{})
+			r, err := l.Run(RunStart{Plan: "sha256:00"})
+			must(t, err)
+			must(t, r.Append(ProgramStart{Program: "python3"}, SocketBlocked{Call: "connect", Address: "192.0.2.1", Port: 443}, BlockedCounts{Total: 1}))
+			_, err = r.Close(RunEnd{})
+			must(t, err)
+			must(t, l.Close())
+			p.verify(t, VerifyOptions{}, "")
+			change(t, p.run(r.ID()))
+			p.verify(t, VerifyOptions{}, RootMismatch)
 		})
 	}
 }

@@ -85,6 +85,9 @@ func (v *verification) verifyRun(id string) error {
 	}
 	v.checkAnchors(&r.check, r.known)
 	state := r.conclude(life)
+	if r.totals.wrong != "" {
+		_ = r.fail(Gap, "%s", r.totals.wrong) // unless something else was wrong
+	}
 	if r.problem != nil {
 		v.add(*r.problem)
 		state = StateWrong
@@ -108,10 +111,13 @@ func (r *runCheck) record(rec Record) (Reason, error) {
 	if (rec.Event == RunStart{}.event()) != (rec.Seq == 0) {
 		return Damaged, errors.New("run.start is the first record and no other")
 	}
-	if rec.Seq > 0 {
-		return r.totals.add(rec)
+	if rec.Seq == 0 {
+		return r.start(rec)
 	}
-	return r.start(rec)
+	if err := r.totals.add(rec); err != nil {
+		return Damaged, err
+	}
+	return "", nil
 }
 
 // start takes the key of the run from its first record.
