@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/isolate-run/isolate"
-	"github.com/isolate-run/isolate/cmd/isolate/internal/otlp"
 	"github.com/isolate-run/isolate/internal/otlptest"
 	"github.com/isolate-run/isolate/internal/testenv"
 )
@@ -131,116 +129,6 @@ func TestSwitches(t *testing.T) {
 				t.Errorf("%s", stderr)
 			}
 		})
-	}
-}
-
-// bad are collectors that do not do their work.
-func bad(t *testing.T) map[string]string {
-	t.Helper()
-	handlers := map[string]http.HandlerFunc{
-		"500": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "\x1b[31mno\nluck", 500) },
-		"503": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", "3600")
-			w.WriteHeader(503)
-		},
-		"hangs": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"slow":  func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Minute) },
-		"garbage": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/x-protobuf")
-			io.WriteString(w, "\xff\xff\xff\xff")
-		},
-		"endless": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(200)
-			for {
-				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-					return
-				}
-			}
-		},
-		"redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
-		},
-		"drops": func(w http.ResponseWriter, r *http.Request) {
-			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-				conn.Close()
-			}
-		},
-	}
-	urls := map[string]string{}
-	for name, h := range handlers {
-		s := httptest.NewServer(h)
-		t.Cleanup(func() {
-			s.CloseClientConnections()
-			s.Listener.Close()
-		})
-		urls[name] = s.URL
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls["refused"] = "http://" + l.Addr().String()
-	l.Close()
-	if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { // nobody accepts
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	urls["silent"] = "http://" + l.Addr().String()
-	urls["no URL"] = "http://[::1"
-	return urls
-}
-
-// TestBadCollectors: whatever the collector does, the run is what it was, and
-// costs FlushTime and one line at most.
-func TestBadCollectors(t *testing.T) {
-	for name, url := range bad(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd, stdout, stderr := command(t, "isolate", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + url}, run...)
-			began := time.Now()
-			code := exitCode(t, cmd)
-			took := time.Since(began)
-			var lines []string
-			for line := range strings.Lines(stderr.String()) {
-				if strings.Contains(line, "OpenTelemetry") {
-					lines = append(lines, line)
-				}
-			}
-			if code != 3 || stdout.String() != "out\n" || len(lines) != 1 || strings.ContainsRune(stderr.String(), 0x1b) {
-				t.Errorf("%d, %q, %q", code, stdout, stderr)
-			}
-			if took > otlp.FlushTime+20*time.Second { // eleven at once on a busy machine
-				t.Errorf("it took %s", took)
-			}
-		})
-	}
-}
-
-// TestRedirects: what is sent, and the keys that it is sent with, go to no host
-// but the one that the variables name.
-func TestRedirects(t *testing.T) {
-	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
-		elsewhere := make(chan string, 16)
-		other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			elsewhere <- r.Method + " " + r.URL.Path + " " + r.Header.Get("X-Api-Key")
-		}))
-		t.Cleanup(other.Close)
-		asked := make(chan string, 16)
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked <- r.Header.Get("X-Api-Key")
-			http.Redirect(w, r, other.URL+r.URL.Path, status)
-		}))
-		t.Cleanup(s.Close)
-		cmd, stdout, stderr := command(t, "isolate", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-api-key=k3y"}, run...)
-		if code := exitCode(t, cmd); code != 3 || stdout.String() != "out\n" || !strings.Contains(stderr.String(), "redirects are not followed") {
-			t.Errorf("%d: %d, %q, %q", status, code, stdout, stderr)
-		}
-		if len(asked) == 0 || <-asked != "k3y" {
-			t.Errorf("%d: the collector was not asked", status)
-		}
-		if len(elsewhere) > 0 {
-			t.Errorf("%d: another host was sent %q", status, <-elsewhere)
-		}
 	}
 }
 
