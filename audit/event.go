@@ -96,7 +96,8 @@ type CallAccepted struct {
 	Request int64    `json:"request_bytes,omitempty" doc:"size of the request"`
 }
 
-// CallFinished is durable before the program sees the answer.
+// CallFinished is durable before any later record of its run, and 20 ms later at
+// most: the program may see the answer before.
 type CallFinished struct {
 	Call     int64  `json:"call" doc:"number of the call in its run"`
 	ID       string `json:"id,omitempty" doc:"the program's own id of the call"`

@@ -29,7 +29,7 @@ var vocabulary = []Kind{
 	kindOf(SyscallDenied{}, "run", "Another refused call that indicates an attempt to get out."),
 	kindOf(BlockedCounts{}, "run", "The exact counts of refused calls."),
 	kindOf(CallAccepted{}, "run", "A tool call was admitted. It is durable before the tool runs; without a call.finished it is not known what the tool did."),
-	kindOf(CallFinished{}, "run", "A tool call was answered. It is durable before the program sees the answer."),
+	kindOf(CallFinished{}, "run", "A tool call was answered. It is durable before any later record of its run."),
 	kindOf(CallRefused{}, "run", "A tool call was refused; the tool did not run."),
 	kindOf(CallDiscarded{}, "run", "A tool gave its result after the run; it was thrown away."),
 	kindOf(Approval{}, "run", "Somebody decided about a tool call."),
