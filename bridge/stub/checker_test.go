@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,16 @@ var (
 	pythonChecker = &checker{argv: []string{"/usr/bin/python3", "testdata/check.py"}}
 	nodeChecker   = &checker{argv: []string{"node", "--no-warnings", "--experimental-vm-modules", "testdata/check.cjs"}}
 )
+
+// typesChecker holds the types against TypeScript's own compiler; nil where npm
+// has not put that beside the tests.
+var typesChecker = sync.OnceValue(func() *checker {
+	dir := os.Getenv("ISOLATE_TEST_NPM")
+	if _, err := os.Stat(filepath.Join(dir, "typescript")); dir == "" || err != nil {
+		return nil
+	}
+	return &checker{argv: []string{"node", "testdata/types.cjs", dir}}
+})
 
 func (c *checker) start() error {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
@@ -72,7 +84,7 @@ func (c *checker) check(line []byte) error {
 	return errors.New(text)
 }
 
-// load generates modules and has both checkers load them.
+// load generates modules and has all checkers load them.
 func load(t testing.TB, tools []bridge.Tool) []File {
 	t.Helper()
 	m, err := newModel(tools)
@@ -112,9 +124,13 @@ func load(t testing.TB, tools []bridge.Tool) []File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*checker{pythonChecker, nodeChecker} {
+	checkers := []*checker{pythonChecker, nodeChecker}
+	if c := typesChecker(); c != nil {
+		checkers = append(checkers, c)
+	}
+	for _, c := range checkers {
 		if err := c.check(line); err != nil {
-			t.Errorf("%s: %v", c.argv[len(c.argv)-1], err)
+			t.Errorf("%s: %v", c.argv, err)
 		}
 	}
 	return files
