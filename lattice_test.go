@@ -19,6 +19,7 @@ const module = "github.com/isolate-run/isolate"
 // are not bound by it. A change here is a design decision: docs/adr.
 var lattice = map[string][]string{
 	"internal/dirfd":        {},
+	"internal/kernfile":     {},
 	"internal/filtertest":   {},
 	"internal/nearest":      {},
 	"internal/testenv":      {},
@@ -39,7 +40,7 @@ var lattice = map[string][]string{
 	"seccompprofile":        {"policy"},
 	"workspace":             {"internal/dirfd"},
 	"plan":                  {"egress", "policy", "namespaces", "preload", "rootfs", "seccompprofile"},
-	"container/cgroup":      {},
+	"container/cgroup":      {"internal/kernfile"},
 	"container/keeper":      {},
 	"bridge":                {"internal/dirfd", "internal/nearest", "internal/plaintext"},
 	"bridge/loan":           {"bridge", "internal/dirfd"},
@@ -50,7 +51,7 @@ var lattice = map[string][]string{
 	"bridge/mcp":            {"bridge", "internal/plaintext", "internal/procgroup", "internal/tracecontext"},
 	"bridge/approve":        {"bridge", "internal/plaintext", "internal/procgroup"},
 	"bridge/toolfile":       {"internal/tomltext", "bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},
-	"container":             {"container/cgroup", "container/keeper", "internal/plaintext", "namespaces", "plan", "preload", "rootfs"},
+	"container":             {"container/cgroup", "container/keeper", "internal/kernfile", "internal/plaintext", "namespaces", "plan", "preload", "rootfs"},
 	".":                     {"egress", "egress/control", "audit", "bridge", "bridge/stub", "container", "container/cgroup", "denial", "host", "internal/dirfd", "internal/tracecontext", "plan", "policy", "preload", "workspace"},
 
 	"metrics":   {"."},

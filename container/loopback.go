@@ -2,12 +2,12 @@ package container
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/internal/kernfile"
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/plan"
 )
@@ -84,14 +84,14 @@ func (b *Sandbox) KeepNetwork() {
 // it was made.
 func unmarked(pid int) error {
 	dir := fmt.Sprintf("/proc/%d/net/", pid)
-	sockets, err := os.ReadFile(dir + "sockstat")
+	sockets, err := kernfile.Read(dir + "sockstat")
 	if err != nil {
 		return fmt.Errorf("cannot look for sockets: %w", err)
 	}
 	if !strings.HasPrefix(string(sockets), "sockets: used 0\n") {
 		return fmt.Errorf("sockets are left")
 	}
-	devices, err := os.ReadFile(dir + "dev")
+	devices, err := kernfile.Read(dir + "dev")
 	if err != nil {
 		return fmt.Errorf("cannot look at the network devices: %w", err)
 	}

@@ -103,7 +103,7 @@ func (c *Cell) seatOrdered(s *Seat) error {
 	return s.joined()
 }
 
-// joined waits for the seat's own word that it is in its leaf.
+// joined waits for the seat's own word that it is in its leaf, and checks it.
 func (s *Seat) joined() error {
 	r, err := answer(s.sock, "seat", s.entry)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Seat) joined() error {
 	}
 	r.close()
 	s.pid = r.pid
-	return nil
+	return s.check()
 }
 
 // Again makes the seat fit to serve another sandbox. On v2 a leaf's peak of

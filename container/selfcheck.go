@@ -2,13 +2,14 @@ package container
 
 import (
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/syndtr/gocapability/capability"
 
+	"github.com/isolate-run/isolate/internal/kernfile"
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/plan"
 )
@@ -25,7 +26,6 @@ func (e *ErrNotIsolated) Error() string {
 // everything a program inherits. It compares with the plan and with ourselves.
 func (b *Sandbox) check() error {
 	c := checker{pid: b.pid}
-	c.capabilities()
 	c.status(b.plan)
 	c.namespaces()
 	c.loopback(b)
@@ -47,6 +47,7 @@ func (p *Process) Check() error {
 
 type checker struct {
 	pid int
+	net uint64 // the network namespace; 0 before namespaces
 	bad []string
 }
 
@@ -61,7 +62,15 @@ func (c *checker) differ(format string, args ...any) {
 	c.bad = append(c.bad, fmt.Sprintf(format, args...))
 }
 
-// capabilities reads the five sets.
+// check asks the kernel, from outside, what the seat may do to the sandboxes
+// that it makes: nothing that a cell's work does not need.
+func (s *Seat) check() error {
+	c := checker{pid: s.pid}
+	c.capabilities()
+	return c.verdict()
+}
+
+// capabilities reads the five sets and allows those of a cell.
 func (c *checker) capabilities() {
 	caps, err := capability.NewPid2(c.pid)
 	if err == nil {
@@ -71,7 +80,14 @@ func (c *checker) capabilities() {
 		c.differ("capabilities cannot be read: %v", err)
 		return
 	}
-	for _, set := range []capability.CapType{capability.EFFECTIVE, capability.PERMITTED, capability.INHERITABLE, capability.BOUNDING, capability.AMBIENT} {
+	for _, n := range capability.List() {
+		for _, set := range []capability.CapType{capability.EFFECTIVE, capability.PERMITTED, capability.BOUNDING} {
+			if caps.Get(set, n) && !slices.Contains(cellCapabilities, int(n)) {
+				c.differ("%s is in the %s set", n, set)
+			}
+		}
+	}
+	for _, set := range []capability.CapType{capability.INHERITABLE, capability.AMBIENT} {
 		if !caps.Empty(set) {
 			c.differ("%s capabilities are not empty: %s", set, caps.StringCap(set))
 		}
@@ -81,7 +97,7 @@ func (c *checker) capabilities() {
 // status reads the lines of /proc/PID/status that the kernel writes about the
 // process's protection.
 func (c *checker) status(pl plan.Plan) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
+	b, err := kernfile.Read(fmt.Sprintf("/proc/%d/status", c.pid))
 	if err != nil {
 		c.differ("status cannot be read: %v", err)
 		return
@@ -97,7 +113,7 @@ func (c *checker) status(pl plan.Plan) {
 		"Gid":             strings.Repeat(strconv.Itoa(pl.Identity.HostGID)+"\t", 4),
 	}
 	seen := 0
-	for _, line := range strings.Split(string(b), "\n") {
+	for line := range strings.SplitSeq(string(b), "\n") {
 		key, value, _ := strings.Cut(line, ":")
 		w, ok := want[key]
 		if !ok {
@@ -116,29 +132,32 @@ func (c *checker) status(pl plan.Plan) {
 
 // namespaces compares with our own: none may be shared.
 func (c *checker) namespaces() {
+	outside, err := ownInodes()
+	if err != nil {
+		c.differ("%v", err)
+		return
+	}
 	for _, k := range namespaces.All {
 		inside, err := namespaces.Inode(c.pid, k)
-		if err != nil {
-			c.differ("%v", err)
-			continue
-		}
-		outside, err := ownInodes()
 		if err != nil {
 			c.differ("%v", err)
 		} else if inside == outside[k] {
 			c.differ("the %s namespace is the host's", k)
 		}
+		if k == namespaces.Net {
+			c.net = inside
+		}
 	}
 }
 
-// loopback compares the network namespace with the seat's: that of a sandbox
-// without a way out is the one that was made for it, and of no other sandbox.
+// loopback compares the network namespace, which namespaces has read, with the
+// seat's: that of a sandbox without a way out is the one that was made for it,
+// and of no other sandbox.
 func (c *checker) loopback(b *Sandbox) {
-	same, err := namespaces.SameNet(c.pid, b.seat.pid)
-	switch {
-	case err != nil:
+	seats, err := namespaces.Inode(b.seat.pid, namespaces.Net)
+	if err != nil {
 		c.differ("%v", err)
-	case same == ownNetwork(b.plan):
+	} else if same := c.net == seats; same == ownNetwork(b.plan) {
 		c.differ("the network namespace is the seat's: %t, want %t", same, !same)
 	}
 }
@@ -158,33 +177,32 @@ var ownInodes = sync.OnceValues(func() (map[namespaces.Kind]uint64, error) {
 
 // descriptors allows 0 to 2, and 3, the socket, which execve closes.
 func (c *checker) descriptors() {
-	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
-	entries, err := os.ReadDir(dir)
+	names, err := kernfile.List(fmt.Sprintf("/proc/%d/fd", c.pid))
 	if err != nil {
 		c.differ("descriptors cannot be listed: %v", err)
 		return
 	}
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
 		if err == nil && n <= 2 {
 			continue
 		}
 		if n != 3 {
-			c.differ("descriptor %s is open", e.Name())
-		} else if !c.closedByExec(e.Name()) {
-			c.differ("descriptor %s would survive execve", e.Name())
+			c.differ("descriptor %s is open", name)
+		} else if !c.closedByExec(name) {
+			c.differ("descriptor %s would survive execve", name)
 		}
 	}
 }
 
 // closedByExec reads the close-on-exec flag of a descriptor.
 func (c *checker) closedByExec(fd string) bool {
-	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", c.pid, fd))
+	info, err := kernfile.Read(fmt.Sprintf("/proc/%d/fdinfo/%s", c.pid, fd))
 	if err != nil {
 		return false
 	}
 	const cloexec = 0o2000000 // O_CLOEXEC, as fdinfo shows it
-	for _, line := range strings.Split(string(info), "\n") {
+	for line := range strings.SplitSeq(string(info), "\n") {
 		if f, ok := strings.CutPrefix(line, "flags:"); ok {
 			flags, err := strconv.ParseUint(strings.TrimSpace(f), 8, 64)
 			return err == nil && flags&cloexec != 0
@@ -196,8 +214,8 @@ func (c *checker) closedByExec(fd string) bool {
 // ownFilters is the number of seccomp filters that this process is under
 // itself, and so everything it starts.
 var ownFilters = sync.OnceValue(func() int {
-	b, _ := os.ReadFile("/proc/self/status")
-	for _, line := range strings.Split(string(b), "\n") {
+	b, _ := kernfile.Read("/proc/self/status")
+	for line := range strings.SplitSeq(string(b), "\n") {
 		if v, ok := strings.CutPrefix(line, "Seccomp_filters:"); ok {
 			n, _ := strconv.Atoi(strings.TrimSpace(v))
 			return n

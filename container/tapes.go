@@ -120,25 +120,11 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 		netDir = networkFiles(b)
 	}
 	b.Call("set host name", unix.SYS_SETHOSTNAME, keeper.Str(p.Hostname), keeper.Int(len(p.Hostname)))
-	// 8. hand out the workspace
+	// 8. where programs work
 	b.Call("enter the workspace", unix.SYS_CHDIR, keeper.Str("/workspace"))
 	dir := b.CallReg("open the workspace", unix.SYS_OPENAT, atCwd, keeper.Str("/workspace"), keeper.Int(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), null)
 	// 9. no capability from here on, in this process and all its children
 	dropCapabilities(b)
-	b.Send("report the workspace", keeper.R(0), keeper.R(dir))
-	b.Call("close the workspace", unix.SYS_CLOSE, keeper.R(dir))
-	if p.Bridge {
-		b.Send("report the bridge", keeper.R(0), keeper.R(bridge))
-		b.Call("close the bridge", unix.SYS_CLOSE, keeper.R(bridge))
-	}
-	if p.HasNetwork() {
-		b.Send("report the network device", keeper.R(0), keeper.R(device))
-		b.Call("close the network device", unix.SYS_CLOSE, keeper.R(device))
-	}
-	if p.Intercepts() {
-		b.Send("report the network's files", keeper.R(0), keeper.R(netDir))
-		b.Call("close the network's files", unix.SYS_CLOSE, keeper.R(netDir))
-	}
 	// 10. the limits of each process, and the filter last: the init lives
 	// under them as its programs do
 	for _, l := range p.Rlimits {
@@ -146,8 +132,26 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 			setRlimit(b, l)
 		}
 	}
-	b.Send("report the sandbox", keeper.R(0), loadFilter(b, p))
+	listener := loadFilter(b, p)
+	// 11. the handles, one after the other: the supervisor wakes for the first
+	handOut(b, "workspace", dir)
+	if p.Bridge {
+		handOut(b, "bridge", bridge)
+	}
+	if p.HasNetwork() {
+		handOut(b, "network device", device)
+	}
+	if p.Intercepts() {
+		handOut(b, "network's files", netDir)
+	}
+	b.Send("report the sandbox", keeper.R(0), listener)
 	return b.Encode(keeper.MsgSandbox, flags, cloneFlags(p))
+}
+
+// handOut sends a handle to the supervisor and closes it.
+func handOut(b *keeper.Builder, what string, handle keeper.Reg) {
+	b.Send("report the "+what, keeper.R(0), keeper.R(handle))
+	b.Call("close the "+what, unix.SYS_CLOSE, keeper.R(handle))
 }
 
 // closeNamespaces sets the user.max_* limits of the new user namespace. They go

@@ -136,18 +136,3 @@ func NetOf(pid int) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(h), "netns"), nil
 }
-
-// SameNet tells whether two processes share a network namespace.
-func SameNet(a, b int) (bool, error) {
-	ha, err := netns.GetFromPid(a)
-	if err != nil {
-		return false, fmt.Errorf("cannot open network namespace of process %d: %w", a, err)
-	}
-	defer ha.Close()
-	hb, err := netns.GetFromPid(b)
-	if err != nil {
-		return false, fmt.Errorf("cannot open network namespace of process %d: %w", b, err)
-	}
-	defer hb.Close()
-	return ha.Equal(hb), nil
-}

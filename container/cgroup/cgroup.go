@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/internal/kernfile"
 )
 
 // Controller is a cgroup controller by its v1 name.
@@ -335,17 +337,11 @@ func setChecked(dir, file, text string) error {
 }
 
 func write(dir, file, text string) error {
-	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteString(text)
-	return err
+	return kernfile.Write(filepath.Join(dir, file), text)
 }
 
 func read(dir, file string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
+	b, err := kernfile.Read(filepath.Join(dir, file))
 	return strings.TrimSpace(string(b)), err
 }
 
