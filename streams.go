@@ -175,18 +175,18 @@ func openStreams(c Cmd, limit int64, over func(), digest digests) (*streams, err
 	}
 	var err error
 	if c.Stdin != nil {
-		if s.stdin, s.input, err = os.Pipe(); err != nil {
-			return nil, fmt.Errorf("cannot make pipe: %w", err)
+		if s.stdin, s.input, err = pipe(farReads); err != nil {
+			return nil, err
 		}
 	}
 	for _, o := range []struct {
 		far *(*os.File)
 		cap *capped
 	}{{&s.stdout, s.outCap}, {&s.stderr, s.errCap}} {
-		near, far, err := os.Pipe()
+		far, near, err := pipe(farWrites)
 		if err != nil {
 			s.close()
-			return nil, fmt.Errorf("cannot make pipe: %w", err)
+			return nil, err
 		}
 		*o.far = far
 		s.near = append(s.near, near)
@@ -197,6 +197,30 @@ func openStreams(c Cmd, limit int64, over func(), digest digests) (*streams, err
 		}()
 	}
 	return s, nil
+}
+
+// farDoes says which end of a pipe is the program's: the one with this index.
+type farDoes int
+
+const (
+	farReads farDoes = iota
+	farWrites
+)
+
+// pipe makes a pipe whose near end is in the run time's poller. The far end is
+// only handed over, and must block.
+func pipe(far farDoes) (theirs, ours *os.File, err error) {
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("cannot make pipe: %w", err)
+	}
+	near := fd[1-far]
+	if err := unix.SetNonblock(near, true); err != nil {
+		unix.Close(fd[0])
+		unix.Close(fd[1])
+		return nil, nil, fmt.Errorf("cannot prepare pipe: %w", err)
+	}
+	return os.NewFile(uintptr(fd[far]), "|"), os.NewFile(uintptr(near), "|"), nil
 }
 
 // drainBuffer is what a pipe holds by default. The buffers are kept: they were
