@@ -221,19 +221,15 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		fds = append(fds, int(s.leaf.FD.Fd()))
 	}
 	b := &Sandbox{seat: s, leaf: s.leaf, plan: p, life: life, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
-	r, err := converse(s.sock, "sandbox", tape, tape.Message, fds...)
-	if err != nil {
+	if err := s.sock.send(tape.Message, fds...); err != nil {
 		ours.close()
 		return nil, err
 	}
-	b.pidfd = r.fd
 	theirs.Close()
-	ready, err := answer(ours, "sandbox", tape)
-	if err != nil {
-		close(b.ended)
-		return nil, errors.Join(err, b.Close())
+	if err := b.cloned(tape); err != nil {
+		return nil, err
 	}
-	b.Workspace = ready.fd
+	var ready reply
 	if err = b.takeBridge(tape); err == nil {
 		err = b.takeDevice(tape)
 	}
@@ -251,6 +247,26 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	s.busy = true
 	go b.listen()
 	return b, nil
+}
+
+// cloned takes the seat's answer and the first one of the init. The init's comes
+// later and is waited for first, so that this process wakes once for both; if
+// there is no init, its socket ends.
+func (b *Sandbox) cloned(tape keeper.Tape) error {
+	ready, notReady := answer(b.sock, "sandbox", tape)
+	r, err := answer(b.seat.sock, "sandbox", tape)
+	if err != nil {
+		ready.close()
+		_ = b.sock.close()
+		return err
+	}
+	b.pidfd = r.fd
+	if notReady != nil {
+		close(b.ended)
+		return errors.Join(notReady, b.Close())
+	}
+	b.Workspace = ready.fd
+	return nil
 }
 
 // ready sets the limits of the plan's next sandbox and writes its tape. What is

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// peakV1 is the most memory that was used, which can be forgotten.
+const peakV1 = "memory.max_usage_in_bytes"
+
 // Reset makes Usage count from now on.
 func (l *Leaf) Reset() error {
 	if dir, v2 := l.on(Memory); dir != "" {
@@ -16,7 +19,7 @@ func (l *Leaf) Reset() error {
 		// Linux 6.12 on and only for its descriptor, so a leaf of v2 is new
 		// for each sandbox instead.
 		if !v2 {
-			if err := write(dir, "memory.max_usage_in_bytes", "0"); err != nil {
+			if err := l.forget(dir, peakV1); err != nil {
 				return err
 			}
 		}
@@ -41,7 +44,7 @@ func (l *Leaf) Usage() (Usage, error) {
 		return u, err
 	}
 	if dir, v2 := l.on(Memory); dir != "" {
-		peak := "memory.max_usage_in_bytes"
+		peak := peakV1
 		if v2 {
 			peak = "memory.peak"
 		}
@@ -125,16 +128,9 @@ func (l *Leaf) keyed(dir, file, key string) (int64, error) {
 func (l *Leaf) read(dir, file string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.open[file]
-	if f == nil {
-		var err error
-		if f, err = os.Open(filepath.Join(dir, file)); err != nil {
-			return "", err
-		}
-		if l.open == nil {
-			l.open = map[string]*os.File{}
-		}
-		l.open[file] = f
+	f, err := l.counter(dir, file)
+	if err != nil {
+		return "", err
 	}
 	var buf [4096]byte // memory.events and cpu.stat have some hundred bytes
 	n, err := f.ReadAt(buf[:], 0)
@@ -142,6 +138,38 @@ func (l *Leaf) read(dir, file string) (string, error) {
 		return "", err
 	}
 	return strings.TrimSpace(string(buf[:n])), nil
+}
+
+// forget writes 0 to a counter, which begins anew with that.
+func (l *Leaf) forget(dir, file string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := l.counter(dir, file)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte("0"), 0)
+	return err
+}
+
+// counter opens a counter, if it is not open; the caller holds the lock.
+func (l *Leaf) counter(dir, file string) (*os.File, error) {
+	if f := l.open[file]; f != nil {
+		return f, nil
+	}
+	mode := os.O_RDONLY
+	if file == peakV1 {
+		mode = os.O_RDWR
+	}
+	f, err := os.OpenFile(filepath.Join(dir, file), mode, 0)
+	if err != nil {
+		return nil, err
+	}
+	if l.open == nil {
+		l.open = map[string]*os.File{}
+	}
+	l.open[file] = f
+	return f, nil
 }
 
 func (l *Leaf) closeCounters() {
