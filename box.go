@@ -155,7 +155,8 @@ func (b *box) inLimits() workspace.Limits {
 // awaitForks waits until every process that we forked before has executed its
 // program. Until then it holds copies of our descriptors, and a program that
 // was just copied in is busy while one of them is open for writing (ETXTBSY,
-// case A70). Package syscall holds the lock from fork to execve.
+// case A70). Package syscall holds the lock from fork to execve; for the moment
+// until execve has closed them, the far side tries again.
 func awaitForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

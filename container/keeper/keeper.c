@@ -104,7 +104,7 @@ __asm__(".pushsection isolate_keeper,\"ax\",@progbits\n"
 
 #define sys(nr, a, b, c, d) sys6(nr, (u64)(a), (u64)(b), (u64)(c), (u64)(d), 0, 0)
 
-enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EAGAIN = 11, EACCES = 13, ENOTDIR = 20, EPIPE = 32, ENOSYS = 38,
+enum { EPERM = 1, ENOENT = 2, EINTR = 4, ECHILD = 10, EAGAIN = 11, EACCES = 13, ENOTDIR = 20, ETXTBSY = 26, EPIPE = 32, ENOSYS = 38,
        SIGKILL = 9, SIGCHLD = 17, WNOHANG = 1, SOL_SOCKET = 1, SCM_RIGHTS = 1,
        MSG_NOSIGNAL = 0x4000, MSG_CMSG_CLOEXEC = 0x40000000,
        PR_SET_DUMPABLE = 4, PR_SET_PDEATHSIG = 1, CONTROL_FD = 3 };
@@ -268,6 +268,20 @@ FAR s64 far_memeq(const u8 *p, const u8 *q, u64 n)
 	return 0;
 }
 
+/* far_call is a system call of a tape. Where it executes a program that was
+ * just copied in, a process that the supervisor forked meanwhile may still have
+ * the file open for writing: descriptors are closed late in execve. */
+FAR s64 far_call(struct op *o, u64 *a)
+{
+	for (u32 tries = 0;; tries++) {
+		s64 pause[2] = {0, 1000000};
+		s64 r = sys6(o->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+		if (r != -ETXTBSY || !(o->flags & OPF_EXEC) || tries == 20)
+			return r;
+		sys6(NR_ppoll, 0, 0, (u64)pause, 0, 0, 0);
+	}
+}
+
 /* far_tape runs the tape of the current message. It returns 1, or 0 after
  * having reported the operation and errno that failed. */
 FAR s32 far_tape(struct machine *k)
@@ -285,7 +299,7 @@ FAR s32 far_tape(struct machine *k)
 		for (u32 j = 0; j < 6; j++)
 			a[j] = (o->regs >> j) & 1 ? k->regs[o->a[j] & (MAX_REGS - 1)] : o->a[j];
 		if (o->nr < OP_SEND) {
-			r = sys6(o->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+			r = far_call(o, a);
 		} else if (o->nr == OP_SEND) {
 			far_answer((s32)a[0], (u32)a[1], 0, 0, (s32)a[2]);
 			r = 0;
