@@ -73,6 +73,7 @@ type verification struct {
 	report Report
 	hosts  []note.Verifier // the chain of host keys, oldest first
 	live   map[string]bool // runs that went on before the host log was read
+	empty  map[string]bool // of which nothing was there yet; their writers may not have locked them
 	opened map[string]RunOpened
 	sealed map[string]RunSealed
 	host   check
@@ -85,7 +86,7 @@ type verification struct {
 func Verify(dir string, o VerifyOptions) (Report, error) {
 	v := &verification{
 		dir: dir, o: o, report: Report{Dir: dir, Pinned: len(o.Keys) > 0, Problems: []Problem{}, Runs: []RunState{}},
-		live: map[string]bool{}, opened: map[string]RunOpened{}, sealed: map[string]RunSealed{}, remembered: map[string]map[int64]tlog.Hash{},
+		live: map[string]bool{}, empty: map[string]bool{}, opened: map[string]RunOpened{}, sealed: map[string]RunSealed{}, remembered: map[string]map[int64]tlog.Hash{},
 	}
 	// Runs are looked at before the host log is read: it knows all of them, and
 	// the seals of those that have ended.
@@ -150,11 +151,11 @@ func (v *verification) findLive(ids []string) error {
 		if err != nil {
 			return fmt.Errorf("cannot read audit log: %w", err)
 		}
-		_, life, err := snapshot(f, 0)
+		size, life, err := snapshot(f, 0)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		v.live[id] = life == live
+		v.live[id], v.empty[id] = life == live, size == 0
 	}
 	return nil
 }
