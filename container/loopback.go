@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,14 @@ func (s *Seat) cleanNetwork() error {
 		return err
 	}
 	r.close()
+	// what each sandbox's is compared with
+	same, err := namespaces.SameNet(s.pid, os.Getpid())
+	if err != nil {
+		return err
+	}
+	if same {
+		return bug("the seat's network namespace is the host's")
+	}
 	s.clean = true
 	return nil
 }

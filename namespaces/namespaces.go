@@ -8,7 +8,6 @@ package namespaces
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -127,12 +126,17 @@ func inode(p string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// NetOf opens the network namespace of a process, for a caller that wants to
-// put something into it. The caller closes the file.
-func NetOf(pid int) (*os.File, error) {
-	h, err := netns.GetFromPid(pid)
+// SameNet tells whether two processes share a network namespace.
+func SameNet(a, b int) (bool, error) {
+	ha, err := netns.GetFromPid(a)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open network namespace of process %d: %w", pid, err)
+		return false, fmt.Errorf("cannot open network namespace of process %d: %w", a, err)
 	}
-	return os.NewFile(uintptr(h), "netns"), nil
+	defer ha.Close()
+	hb, err := netns.GetFromPid(b)
+	if err != nil {
+		return false, fmt.Errorf("cannot open network namespace of process %d: %w", b, err)
+	}
+	defer hb.Close()
+	return ha.Equal(hb), nil
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 )
 
 // CopiedFile is a host file that is shown as a read-only copy.
@@ -105,17 +104,6 @@ func cause(err error) string {
 		return pe.Err.Error()
 	}
 	return err.Error()
-}
-
-// HasProgram tells whether the view's PATH can hold programs at all; used for
-// a hint only.
-func HasProgram(dir string) string {
-	for _, p := range strings.Split(DefaultPath, ":") {
-		if fi, err := os.Stat(path.Join(dir, p)); err == nil && fi.IsDir() {
-			return p
-		}
-	}
-	return ""
 }
 
 // DefaultPath is PATH inside.
