@@ -133,6 +133,15 @@ func polling(b *testing.B, ctx context.Context) *caller {
 	}()
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "testdata/poll.py", dir)
 	cmd.Stderr = os.Stderr
+	in, out := piped(b, cmd)
+	b.Cleanup(func() { _ = cmd.Wait() })
+	c := newCaller("polling, no sandbox", 1, in, out)
+	c.stop = stop
+	return c
+}
+
+// piped starts a program with its input and output in our hands.
+func piped(b *testing.B, cmd *exec.Cmd) (io.WriteCloser, io.Reader) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -144,10 +153,7 @@ func polling(b *testing.B, ctx context.Context) *caller {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cmd.Wait() })
-	c := newCaller("polling, no sandbox", 1, in, out)
-	c.stop = stop
-	return c
+	return in, out
 }
 
 func newCaller(name string, calls int, in io.WriteCloser, out io.Reader) *caller {

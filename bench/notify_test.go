@@ -69,17 +69,7 @@ func insideAsker(ctx context.Context, r *isolate.Runtime, prog string) *asker {
 
 func bareAsker(b *testing.B, prog string) *asker {
 	cmd := exec.Command(prog)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	in, out := piped(b, cmd)
 	b.Cleanup(func() {
 		if err := cmd.Wait(); err != nil {
 			b.Error(err)

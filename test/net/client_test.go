@@ -70,15 +70,25 @@ func bulk(way, addr string, d time.Duration) error {
 	return nil
 }
 
-func echoes(addr string, count int) error {
+// dialEcho connects to a server that is to send back what it gets.
+func dialEcho(addr string) (net.Conn, error) {
 	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Write([]byte("e")); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func echoes(addr string, count int) error {
+	c, err := dialEcho(addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Write([]byte("e")); err != nil {
-		return err
-	}
 	b := make([]byte, 1024)
 	return measure(count, func() error {
 		if _, err := c.Write(b); err != nil {
@@ -91,14 +101,11 @@ func echoes(addr string, count int) error {
 
 // whole sends random bytes to a server that sends them back.
 func whole(addr string, size int64) error {
-	c, err := net.Dial("tcp", addr)
+	c, err := dialEcho(addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Write([]byte("e")); err != nil {
-		return err
-	}
 	sent, got := sha256.New(), sha256.New()
 	go func() {
 		_, _ = io.CopyN(io.MultiWriter(c, sent), rand.NewChaCha8([32]byte{}), size)

@@ -129,15 +129,7 @@ func TestReportInABrowser(t *testing.T) {
 // reported makes a log with everything that a report shows.
 func reported(t *testing.T) (dir, run string) {
 	t.Helper()
-	key, err := audit.LoadKey(filepath.Join(t.TempDir(), "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir = filepath.Join(t.TempDir(), "log")
-	l, err := audit.Open(dir, audit.Options{Key: key, Payload: audit.PayloadText})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, l := newLog(t)
 	defer l.Close()
 	start := audit.RunStart{
 		Plan: "sha256:3f7a", Profile: "default", Net: "none", Identity: "single-id", LimitsBy: "cgroup1", Memory: 512 << 20, PIDs: 128, Wall: 60_000,

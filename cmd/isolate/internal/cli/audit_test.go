@@ -15,19 +15,25 @@ import (
 	"github.com/isolate-run/isolate/audit"
 )
 
-// recorded makes a directory of logs in which a hostile program was at work,
-// and gives the id of its run.
-func recorded(t *testing.T) (dir, run string) {
+// newLog makes a directory of logs, with a key of its own.
+func newLog(t *testing.T) (dir string, l *audit.Log) {
 	t.Helper()
 	key, err := audit.LoadKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "log")
-	l, err := audit.Open(dir, audit.Options{Key: key, Payload: audit.PayloadText})
-	if err != nil {
+	if l, err = audit.Open(dir, audit.Options{Key: key, Payload: audit.PayloadText}); err != nil {
 		t.Fatal(err)
 	}
+	return dir, l
+}
+
+// recorded makes a directory of logs in which a hostile program was at work,
+// and gives the id of its run.
+func recorded(t *testing.T) (dir, run string) {
+	t.Helper()
+	dir, l := newLog(t)
 	defer l.Close()
 	r, err := l.Run(audit.RunStart{Plan: "sha256:00"}, audit.ProgramStart{Program: hostile, File: hostile})
 	if err != nil {
