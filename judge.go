@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,8 +33,11 @@ func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStart
 		}
 		return nil
 	}
-	if cause != "" {
+	switch {
+	case cause != "":
 		res.Reason = cause
+	case res.Signal == int(unix.SIGXCPU) && spent(res.Usage.CPU, b.plan.Limits.CPUTime):
+		res.Reason = ReasonCPU
 	}
 	b.attribute(res, cause, met)
 	res.Detail = b.detail(res)
@@ -53,12 +57,17 @@ func ended(e container.Exit) (Reason, int, int) {
 	switch sig {
 	case unix.SIGSYS:
 		reason = ReasonPolicy
-	case unix.SIGXCPU:
-		reason = ReasonCPU
 	case unix.SIGXFSZ:
 		reason = ReasonDisk
 	}
 	return reason, 128 + int(sig), int(sig)
+}
+
+// spent tells whether a limit of processor time (0: none) is used up, so that a
+// SIGXCPU came of it: programs send themselves that signal, or set a limit of
+// their own. A tenth is allowed for, because the kernel counts the limit by ticks.
+func spent(used, limit time.Duration) bool {
+	return limit > 0 && used >= limit-limit/10
 }
 
 // attribute names the limit behind a failure. A program that succeeds although
@@ -87,6 +96,15 @@ func (b *box) full() bool {
 	return st.Bavail == 0 || st.Ffree == 0
 }
 
+// signalName is a signal's name, or its number where it has none (real-time
+// signals).
+func signalName(number int) string {
+	if name := unix.SignalName(unix.Signal(number)); name != "" {
+		return name
+	}
+	return strconv.Itoa(number)
+}
+
 // detail says which limit it was, for people.
 func (b *box) detail(res *Result) string {
 	l := b.plan.Limits
@@ -108,7 +126,7 @@ func (b *box) detail(res *Result) string {
 	case ReasonCancelled:
 		return "the caller ended the run"
 	case ReasonSignal:
-		return "ended by signal " + unix.SignalName(unix.Signal(res.Signal))
+		return "ended by signal " + signalName(res.Signal)
 	}
 	return ""
 }

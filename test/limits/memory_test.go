@@ -81,7 +81,8 @@ func TestReserveWithoutTouching(t *testing.T) {
 }
 
 // A59, ianvs#820, homeboy#14656: a kill that is not the memory limit's is a
-// signal, and one at the time limit is the time limit's.
+// signal, and one at the time limit is the time limit's. So is a signal that
+// looks like a limit's, which the program sent itself or asked for.
 func TestLimitsKillIsNotOOM(t *testing.T) {
 	l := newLab(t, isolate.Options{})
 	for _, tt := range []struct {
@@ -94,6 +95,9 @@ func TestLimitsKillIsNotOOM(t *testing.T) {
 		{"kill -9 0", isolate.ReasonSignal, 9},
 		{"sh -c 'kill -9 $$'; exit 3", isolate.ReasonExit, 0},
 		{"sleep 30", isolate.ReasonWall, 9},
+		{"kill -XCPU $$", isolate.ReasonSignal, 24},
+		{"ulimit -St 1; while :; do :; done", isolate.ReasonSignal, 24},
+		{"exit 137", isolate.ReasonExit, 0},
 	} {
 		res := l.run(isolate.Policy{Memory: someMemory, Wall: 3 * time.Second}, isolate.Cmd{Args: []string{"sh", "-c", tt.script}})
 		if res.Reason != tt.reason || res.Signal != tt.signal || res.Usage.OOMKills != 0 {
