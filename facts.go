@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"bytes"
 	"os"
 	"runtime"
 	"sync"
@@ -20,7 +21,8 @@ func gatherFacts(base *container.Base, stateDir, helper string, checks []host.Ch
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
 		CPUs:           runtime.NumCPU(),
-		HardFiles:      hardFiles(),
+		HardLimits:     hardLimits(),
+		CoreHandler:    plan.Have(coreHandler()),
 		LimitsBy:       base.Cgroup.By(),
 		Memory:         plan.Have(base.Cgroup.Has(cgroup.Memory)),
 		PIDs:           plan.Have(base.Cgroup.Has(cgroup.PIDs)),
@@ -36,12 +38,23 @@ func gatherFacts(base *container.Base, stateDir, helper string, checks []host.Ch
 	return f
 }
 
-func hardFiles() uint64 {
-	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
-		return 0
+// hardLimits are the hard limits of this process that are limits.
+func hardLimits() map[int]uint64 {
+	hard := map[int]uint64{}
+	for resource := range unix.RLIMIT_RTTIME + 1 {
+		var l unix.Rlimit
+		if unix.Getrlimit(resource, &l) == nil && l.Max != unix.RLIM_INFINITY {
+			hard[resource] = l.Max
+		}
 	}
-	return l.Max
+	return hard
+}
+
+// coreHandler tells whether crash dumps go to a program or a socket of the
+// host. What cannot be read is taken for one.
+func coreHandler() bool {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	return err != nil || bytes.HasPrefix(pattern, []byte("|")) || bytes.HasPrefix(pattern, []byte("@"))
 }
 
 // notification probes seccomp user notification by asking for it with a filter

@@ -9,8 +9,6 @@ package plan
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/policy"
@@ -85,58 +83,4 @@ type Limits struct {
 	Grace       time.Duration `json:"grace_ns,omitempty"`
 	Output      int64         `json:"output_bytes"`
 	EndOnOutput bool          `json:"end_on_output,omitempty"`
-}
-
-// Rlimit is one limit of each process.
-type Rlimit struct {
-	Name     string `json:"name"`
-	Resource int    `json:"-"`
-	Soft     uint64 `json:"soft"`
-	Hard     uint64 `json:"hard"`
-}
-
-// forksUnderWay is how far the limit of processes a user has lies above that of
-// the cgroup. A fork counts for the user before the cgroup is asked, so on
-// several processors a few more may be counted than will be allowed.
-const forksUnderWay = 64
-
-// rlimits are the limits of the policy table, row "rlimits". Core is 1, not
-// 0: a core_pattern that is a pipe ignores 0 and treats 1 as "skip" (core(5)).
-// The init counts as a process too. Where a cgroup limits processes, the
-// per-user limit lies above it: the kernel looks at it first, and what it
-// refuses is not counted, so that nobody could tell the reason "pids".
-func rlimits(p policy.Policy, weak bool) []Rlimit {
-	files := uint64(p.Files)
-	processes := uint64(p.PIDs) + 1
-	if !weak {
-		// forks that are under way on other processors count already
-		processes += forksUnderWay
-	}
-	l := []Rlimit{
-		{"core", unix.RLIMIT_CORE, 1, 1},
-		// hard as soft: with more, a program could use up the descriptors in
-		// flight that all sandboxes of a user share
-		{"open files", unix.RLIMIT_NOFILE, files, files},
-		{"processes", unix.RLIMIT_NPROC, processes, processes},
-		{"file size", unix.RLIMIT_FSIZE, uint64(p.Disk), uint64(p.Disk)},
-		{"stack", unix.RLIMIT_STACK, 8 << 20, 64 << 20},
-		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
-		{"message queues", unix.RLIMIT_MSGQUEUE, 0, 0},
-		{"pending signals", unix.RLIMIT_SIGPENDING, 1024, 1024},
-		{"real-time priority", unix.RLIMIT_RTPRIO, 0, 0},
-		{"niceness", unix.RLIMIT_NICE, 0, 0},
-	}
-	if p.CPUTime > 0 {
-		// a backstop only: it counts one process, in whole seconds
-		s := uint64((p.CPUTime + time.Second - 1) / time.Second)
-		if !weak {
-			s += 2 // the cgroup's count decides
-		}
-		l = append(l, Rlimit{"cpu", unix.RLIMIT_CPU, s, s + 1})
-	}
-	if weak {
-		// not the address space: run times reserve far more than they use
-		l = append(l, Rlimit{"data", unix.RLIMIT_DATA, uint64(p.Memory), uint64(p.Memory)})
-	}
-	return l
 }

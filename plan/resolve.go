@@ -25,8 +25,12 @@ type Facts struct {
 	EUID, EGID int
 	// CPUs is the number of processors the caller may use.
 	CPUs int
-	// HardFiles is the caller's hard limit of open files; 0 is not known.
-	HardFiles uint64
+	// HardLimits are the caller's hard limits by resource (RLIMIT_…); what is
+	// missing is not limited.
+	HardLimits map[int]uint64
+	// CoreHandler is whether kernel.core_pattern hands crash dumps to a program
+	// or a socket of the host.
+	CoreHandler Have
 	// LimitsBy is what can enforce limits ("cgroup2", "cgroup1", "hybrid"),
 	// "" if nothing can. Memory, PIDs, CPU and CPUTime say which it has.
 	LimitsBy                   string
@@ -136,15 +140,11 @@ func (r *resolver) limits() {
 	if p.CPUs > 0 && f.CPU == No {
 		r.refuse(fmt.Sprintf("cannot limit processors to %g", p.CPUs), "no usable cpu controller", "leave --cpus out, or see isolate doctor")
 	}
-	if f.HardFiles > 0 && uint64(p.Files) > f.HardFiles {
-		r.refuse(fmt.Sprintf("cannot allow %d open files", p.Files), fmt.Sprintf("the hard limit of this process is %d", f.HardFiles),
-			fmt.Sprintf("give --files %d or less, or raise the limit (ulimit -Hn)", f.HardFiles))
-	}
 	r.plan.Limits = Limits{
 		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,
 		Grace: p.Grace, Output: int64(p.Output), EndOnOutput: p.EndOnOutput == policy.EndRun,
 	}
-	r.plan.Rlimits = rlimits(p, by == "rlimits")
+	r.plan.Rlimits = r.within(rlimits(p, by == "rlimits"))
 	r.plan.Disk, r.plan.Inodes = int64(p.Disk), p.Inodes
 }
 
