@@ -16,7 +16,11 @@ func netEvent(e egress.Event) audit.Event {
 	case egress.EventPolicy:
 		return audit.NetPolicy{Mode: e.Mode, Gen: gen}
 	case egress.EventDNS:
-		return audit.DNSQuery{Gen: gen, Name: e.Name, QType: e.QType, To: addressed(e.Dst), Verdict: string(e.Verdict), Reason: string(e.Reason), Rule: e.Rule}
+		q := audit.DNSQuery{Gen: gen, Name: e.Name, QType: e.QType, To: addressed(e.Dst), Verdict: string(e.Verdict), Reason: string(e.Reason), Rule: e.Rule}
+		for _, a := range e.Addrs {
+			q.Addrs = append(q.Addrs, a.String())
+		}
+		return q
 	case egress.EventOpen:
 		return audit.FlowOpen{Gen: gen, Flow: flow, Via: string(e.Via), Proto: e.Proto, Name: e.Name, Port: port, SNI: e.SNI, ALPN: e.ALPN, Dial: addressed(e.Dial), Rule: e.Rule}
 	case egress.EventClose:

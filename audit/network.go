@@ -31,6 +31,8 @@ type DNSQuery struct {
 	Verdict string `json:"verdict" doc:"allow or deny"`
 	Reason  string `json:"reason,omitempty" doc:"why it was denied"`
 	Rule    string `json:"rule,omitempty" doc:"rule that allowed it or came nearest"`
+	// Addrs is empty unless names have their real addresses inside.
+	Addrs []string `json:"addrs,omitempty" doc:"addresses of the answer, if they are real ones"`
 }
 
 // FlowOpen is one connection.

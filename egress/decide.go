@@ -28,7 +28,10 @@ const (
 // Flow is what is asked about. It grows: first where to, then what the
 // first bytes say, then which addresses the name has.
 type Flow struct {
-	Host      Host
+	Host Host
+	// Names are the names that Host, an address, was told for (DNSReal): the flow
+	// is to one of them. Empty once it is known which.
+	Names     []Name
 	Port      uint16
 	Transport Transport
 	// Peek is what the first bytes say; nil if they have not been read.
@@ -73,6 +76,9 @@ const (
 // Decision is a verdict with its reasons.
 type Decision struct {
 	Verdict Verdict `json:"verdict"`
+	// Host is whom the flow is to; neither name nor address as long as its first
+	// bytes have to tell.
+	Host Host `json:"-"`
 	// Rule is the id of the rule that allows, or whose limit denies.
 	Rule   string `json:"rule,omitempty"`
 	Reason Reason `json:"reason,omitempty"`
@@ -103,6 +109,16 @@ func refuse(r Reason) Decision { return Decision{Verdict: Refuse, Reason: r} }
 // first, then what is denied, then time and uses, then what is allowed, then
 // the mode.
 func (g *Generation) Decide(at time.Time, uses Uses, f Flow) Decision {
+	if len(f.Names) > 0 {
+		return g.among(at, uses, f)
+	}
+	d := g.decide(at, uses, f)
+	d.Host = f.Host
+	return d
+}
+
+// decide judges a flow whose host is known.
+func (g *Generation) decide(at time.Time, uses Uses, f Flow) Decision {
 	if d, ok := g.lower(f); !ok {
 		return d
 	}
@@ -117,7 +133,7 @@ func (g *Generation) Decide(at time.Time, uses Uses, f Flow) Decision {
 		}
 	}
 	if f.Resolved {
-		return g.addresses(f, r, d)
+		return g.addresses(f, g.privateOf(f, r), d)
 	}
 	return d
 }
@@ -294,12 +310,26 @@ func sameName(s string, n Name) bool {
 	return err == nil && got == n
 }
 
-// addresses judges what the name leads to.
-func (g *Generation) addresses(f Flow, r *rule, d Decision) Decision {
-	var private []netip.Prefix
-	if r != nil {
-		private = r.private
+// privateOf are the private ranges that a flow may lead to: those of its rule,
+// or for a look-up, of which the port is not known, those of every rule.
+func (g *Generation) privateOf(f Flow, r *rule) []netip.Prefix {
+	var all []netip.Prefix
+	switch {
+	case f.Port != AnyPort && r == nil:
+		return nil
+	case f.Port != AnyPort:
+		return r.private
 	}
+	for i := range g.rules {
+		if g.rules[i].matches(f.Host) {
+			all = append(all, g.rules[i].private...)
+		}
+	}
+	return all
+}
+
+// addresses judges what the name leads to.
+func (g *Generation) addresses(f Flow, private []netip.Prefix, d Decision) Decision {
 	if reason, class := g.floor.verdictOf(f.Addrs, private); reason != "" {
 		d.Verdict, d.Reason, d.Class = Refuse, reason, class
 		return d

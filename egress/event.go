@@ -46,6 +46,7 @@ type Event struct {
 	Dst      netip.AddrPort `json:"dst,omitzero"` // as the program addressed it
 	Port     uint16         `json:"port,omitempty"`
 	QType    string         `json:"qtype,omitempty"`
+	Addrs    []netip.Addr   `json:"addrs,omitempty"` // that the program was told, with DNSReal
 	SNI      string         `json:"sni,omitempty"`
 	Host     string         `json:"host,omitempty"`
 	ALPN     string         `json:"alpn,omitempty"`

@@ -13,6 +13,7 @@ type Generation struct {
 	// Number counts the generations of a sandbox from 1.
 	Number uint64
 	mode   Mode
+	dns    DNS
 	rules  []rule
 	deny   []target
 	floor  Floor
@@ -44,7 +45,7 @@ func Compile(p Policy, floor Floor, number uint64, granted time.Time) (*Generati
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	g := &Generation{Number: number, mode: p.Mode, floor: floor}
+	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, floor: floor}
 	g.floor.Exempt = append(slices.Clone(floor.Exempt), parsed(p.Exempt)...)
 	seen := map[string]int{}
 	for _, r := range p.Rules {
@@ -122,6 +123,9 @@ func (g *Generation) Next(after time.Time) time.Time {
 
 // Mode is the policy's.
 func (g *Generation) Mode() Mode { return g.mode }
+
+// DNS says what look-ups answer.
+func (g *Generation) DNS() DNS { return g.dns }
 
 // Intercepts tells whether any rule looks into TLS.
 func (g *Generation) Intercepts() bool {

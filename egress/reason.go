@@ -14,6 +14,7 @@ const (
 	ReasonUnmappedAddr     Reason = "unmapped_addr"
 	ReasonAddrDenied       Reason = "addr_denied"
 	ReasonAddrMixed        Reason = "addr_mixed"
+	ReasonAddrShared       Reason = "addr_shared"
 	ReasonUnresolved       Reason = "unresolved"
 	ReasonDialFailed       Reason = "dial_failed"
 	ReasonRuleExpired      Reason = "rule_expired"
@@ -52,6 +53,7 @@ var text = map[Reason]string{
 	ReasonUnmappedAddr:     "no name leads to this address",
 	ReasonAddrDenied:       "the name leads to an address that no sandbox may reach",
 	ReasonAddrMixed:        "one of the addresses of the name is one that no sandbox may reach",
+	ReasonAddrShared:       "several names lead to this address, and the connection does not say which it is for",
 	ReasonUnresolved:       "the name has no address",
 	ReasonDialFailed:       "the host did not accept the connection",
 	ReasonRuleExpired:      "the time that the network policy gave is over",

@@ -20,6 +20,8 @@ type Policy struct {
 	// Exempt are ranges that count as public although they are not: those from
 	// which a tunnel of the host's gives out synthetic addresses. CIDR form.
 	Exempt []string `json:"exempt,omitempty"`
+	// DNS says which addresses names have inside. Zero is DNSSynthetic.
+	DNS DNS `json:"dns,omitempty"`
 }
 
 // Mode is the network mode.
@@ -222,7 +224,10 @@ func (p Policy) Check() []Problem {
 	if _, err := p.Mode.MarshalText(); err != nil {
 		c.add("mode", err.Error(), "use none, restricted or full")
 	}
-	if p.Mode == ModeNone && len(p.Rules)+len(p.Deny)+len(p.Exempt) > 0 {
+	if _, err := p.DNS.MarshalText(); err != nil {
+		c.add("dns", err.Error(), "use synthetic or real")
+	}
+	if p.Mode == ModeNone && len(p.Rules)+len(p.Deny)+len(p.Exempt)+int(p.DNS) > 0 {
 		c.add("mode", "cannot have network rules with mode none", "set the mode to restricted")
 	}
 	for i, r := range p.Rules {

@@ -64,6 +64,9 @@ func (p Plan) networkText(line func(key, format string, args ...any)) {
 	default:
 		line("network", "restricted: own namespace; what is listed can be reached, nothing else")
 	}
+	if n.DNS == egress.DNSReal {
+		line("", "names have their real addresses inside; connections are judged by name")
+	}
 	for _, r := range n.Rules {
 		line("", "allow %s", ruleText(r))
 	}

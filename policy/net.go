@@ -17,10 +17,8 @@ import (
 
 // The settings of the table net, and of the tables in its lists.
 const (
-	netMode   = "mode"
-	netExempt = "exempt"
-	netAllow  = "allow"
-	netDeny   = "deny"
+	netAllow = "allow"
+	netDeny  = "deny"
 )
 
 const netExample = "[net] and below it mode = \"restricted\""
@@ -48,20 +46,57 @@ func (d *decoder) net(k key, at part, rest []part, v *unstable.Node) {
 	case slices.Contains(netLists, name) && len(rest) == 2 && len(d.table) == 2:
 		d.netItem(name, rest[1], v)
 	case slices.Contains(netLists, name) && len(rest) == 1 && d.once("net."+name, offset):
-		d.netList(name, offset, v)
+		d.netTables(name, offset, v)
 	case len(rest) > 1:
 		d.report(offset, Problem{Field: "net", What: fmt.Sprintf("cannot read net.%s: it is no table", joined(rest)), Hint: "write " + netExample})
-	case name == netMode && d.once("net.mode", offset):
-		d.netText("net.mode", offset, v, `mode = "restricted"`, d.policy.Net.Mode.UnmarshalText)
-	case name == netExempt && d.once("net.exempt", offset):
-		d.policy.Net.Exempt = d.netStrings("net.exempt", offset, v, `exempt = ["198.18.0.0/15"]`)
-	case name != netMode && name != netExempt && !slices.Contains(netLists, name):
-		d.unknown(rest[0], []string{netMode, netExempt, netAllow, netDeny})
+	case slices.Contains(netLists, name): // a second time, which is told
+	default:
+		own := d.netOwn()
+		if read, known := own[name]; !known {
+			d.unknown(rest[0], slices.Concat(slices.Sorted(maps.Keys(own)), netLists))
+		} else if d.once("net."+name, offset) {
+			read("net."+name, offset, v)
+		}
 	}
 }
 
-// netList reads a list of tables written inline.
-func (d *decoder) netList(name string, offset int, v *unstable.Node) {
+// netReader reads the value of a setting.
+type netReader func(field string, offset int, v *unstable.Node)
+
+// netOwn are the settings of the table itself.
+func (d *decoder) netOwn() map[string]netReader {
+	n := &d.policy.Net
+	return map[string]netReader{
+		"mode":   d.netEnum(&n.Mode, `mode = "restricted"`),
+		"dns":    d.netEnum(&n.DNS, `dns = "real"`),
+		"exempt": d.netList(&n.Exempt, `exempt = ["198.18.0.0/15"]`),
+	}
+}
+
+func (d *decoder) netEnum(to encoding.TextUnmarshaler, example string) netReader {
+	return func(field string, offset int, v *unstable.Node) {
+		d.netText(field, offset, v, example, to.UnmarshalText)
+	}
+}
+
+func (d *decoder) netList(to *[]string, example string) netReader {
+	return func(field string, offset int, v *unstable.Node) {
+		d.netArray(field, offset, v, example, unstable.String, func(item *unstable.Node) { *to = append(*to, string(item.Data)) })
+	}
+}
+
+func (d *decoder) netFlag(to *bool, example string) netReader {
+	return func(field string, offset int, v *unstable.Node) {
+		if v.Kind != unstable.Bool {
+			d.report(offset, wrongKind(field, v.Kind, "true or false", example))
+			return
+		}
+		*to = string(v.Data) == "true"
+	}
+}
+
+// netTables reads a list of tables written inline.
+func (d *decoder) netTables(name string, offset int, v *unstable.Node) {
 	if v.Kind != unstable.Array {
 		d.report(tomltext.ValueOffset(v, offset), wrongKind("net."+name, v.Kind, "a list of tables", netExample))
 		return
@@ -136,36 +171,18 @@ func (d *decoder) netItem(list string, at part, v *unstable.Node) {
 }
 
 // netSettings are the settings of a rule.
-func (d *decoder) netSettings(r *egress.Rule) map[string]func(field string, offset int, v *unstable.Node) {
-	type reader = func(string, int, *unstable.Node)
-	text := func(to *string, example string) reader {
+func (d *decoder) netSettings(r *egress.Rule) map[string]netReader {
+	text := func(to *string, example string) netReader {
 		return func(field string, offset int, v *unstable.Node) {
 			d.netText(field, offset, v, example, func(b []byte) error { *to = string(b); return nil })
 		}
 	}
-	enum := func(to encoding.TextUnmarshaler, example string) reader {
-		return func(field string, offset int, v *unstable.Node) {
-			d.netText(field, offset, v, example, to.UnmarshalText)
-		}
-	}
-	list := func(to *[]string, example string) reader {
-		return func(field string, offset int, v *unstable.Node) { *to = d.netStrings(field, offset, v, example) }
-	}
-	flag := func(to *bool, example string) reader {
-		return func(field string, offset int, v *unstable.Node) {
-			if v.Kind != unstable.Bool {
-				d.report(offset, wrongKind(field, v.Kind, "true or false", example))
-				return
-			}
-			*to = string(v.Data) == "true"
-		}
-	}
-	return map[string]reader{
+	return map[string]netReader{
 		"name": text(&r.Name, `name = "pypi.org"`), "cidr": text(&r.CIDR, `cidr = "9.9.9.0/24"`),
 		"id": text(&r.ID, `id = "packages"`), "reason": text(&r.Reason, `reason = "build phase"`),
-		"protocol": enum(&r.Protocol, `protocol = "http"`), "tls": enum(&r.TLS, `tls = "intercept"`),
-		"methods": list(&r.Methods, `methods = ["GET"]`), "paths": list(&r.Paths, `paths = ["/v1/**"]`), "private": list(&r.Private, `private = ["10.1.2.0/24"]`),
-		"websocket": flag(&r.WebSocket, "websocket = true"), "public-suffix": flag(&r.PublicSuffix, "public-suffix = true"),
+		"protocol": d.netEnum(&r.Protocol, `protocol = "http"`), "tls": d.netEnum(&r.TLS, `tls = "intercept"`),
+		"methods": d.netList(&r.Methods, `methods = ["GET"]`), "paths": d.netList(&r.Paths, `paths = ["/v1/**"]`), "private": d.netList(&r.Private, `private = ["10.1.2.0/24"]`),
+		"websocket": d.netFlag(&r.WebSocket, "websocket = true"), "public-suffix": d.netFlag(&r.PublicSuffix, "public-suffix = true"),
 		"ports": func(field string, offset int, v *unstable.Node) { r.Ports = d.netPorts(field, offset, v) },
 		"for": func(field string, offset int, v *unstable.Node) {
 			d.netText(field, offset, v, `for = "10m"`, func(b []byte) (err error) { r.For, err = parseDuration("for", string(b)); return err })
@@ -196,12 +213,6 @@ func (d *decoder) netText(field string, offset int, v *unstable.Node, example st
 		}
 		d.report(tomltext.ValueOffset(v, offset), Problem{Field: field, What: what, Hint: "write " + example})
 	}
-}
-
-func (d *decoder) netStrings(field string, offset int, v *unstable.Node, example string) []string {
-	var out []string
-	d.netArray(field, offset, v, example, unstable.String, func(item *unstable.Node) { out = append(out, string(item.Data)) })
-	return out
 }
 
 func (d *decoder) netArray(field string, offset int, v *unstable.Node, example string, kind unstable.Kind, add func(*unstable.Node)) {

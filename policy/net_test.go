@@ -22,6 +22,7 @@ func TestNet(t *testing.T) {
 		"everything": {`[net]
 mode = "restricted"
 exempt = ["198.18.0.0/16"]
+dns = "real"
 [[net.allow]]
 name = "api.example"
 id = "api"
@@ -39,7 +40,7 @@ inject = [{ header = "Authorization", variable = "TOKEN", prefix = "Bearer " }]
 [[net.allow]]
 name = "*.github.io"
 public-suffix = true
-`, egress.Policy{Mode: egress.ModeRestricted, Exempt: []string{"198.18.0.0/16"}, Rules: []egress.Rule{
+`, egress.Policy{Mode: egress.ModeRestricted, Exempt: []string{"198.18.0.0/16"}, DNS: egress.DNSReal, Rules: []egress.Rule{
 			{Name: "api.example", ID: "api", Reason: "r", TLS: egress.Intercept, Methods: []string{"GET"}, Paths: []string{"/v1/**"}, WebSocket: true, Private: []string{"10.0.0.0/8"},
 				For: 10 * time.Minute, Until: until, MaxFlows: 3, MaxBytesOut: 100, Inject: []egress.Secret{{Header: "Authorization", Variable: "TOKEN", Prefix: "Bearer "}}},
 			{Name: "*.github.io", PublicSuffix: true}}}},

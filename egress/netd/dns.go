@@ -143,27 +143,51 @@ func (n *Network) reply(m, q *dns.Msg, dst netip.AddrPort) {
 		n.pointer(m, question)
 		return
 	}
+	n.lookUp(m, question, e, name)
+}
+
+// lookUp answers a question about a name. Everything but addresses has no data:
+// no key to hide the name with, no hint at QUIC, no other host to go to.
+func (n *Network) lookUp(m *dns.Msg, q dns.Question, e egress.Event, name egress.Name) {
 	d, gen := n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS})
 	e.Gen = gen
-	if !d.Allowed() {
+	g := n.judge.Current()
+	if g == nil || !d.Allowed() {
 		n.deniedName(m, e, d)
 		return
 	}
 	b := spelledOut
-	if g := n.judge.Current(); g != nil && g.Wild(name) {
+	if g.Wild(name) {
 		b = belowWildcard
 	}
-	addr, ok := n.names.address(name, b, time.Now())
+	own, ok := n.names.address(name, b, time.Now())
 	if !ok {
 		n.deniedName(m, e, egress.Decision{Reason: egress.ReasonLimitNames, Rule: d.Rule})
 		return
 	}
-	// everything but A has no data: no key to hide the name with, no hint at
-	// QUIC, no other host to go to
-	if question.Qtype == dns.TypeA {
-		m.Answer = []dns.RR{&dns.A{Hdr: rrHeader(question.Name, dns.TypeA, ttl), A: addr.AsSlice()}}
-	} else {
-		m.Ns = []dns.RR{startOfAuthority(question.Name)}
+	addrs := []netip.Addr{own}
+	if g.DNS() == egress.DNSReal && q.Qtype == dns.TypeA {
+		real, d, err := n.real(name)
+		if !d.Allowed() {
+			n.deniedName(m, e, d)
+			if err != nil { // somebody may know it later
+				m.Rcode = dns.RcodeServerFailure
+			}
+			return
+		}
+		if len(real) > 0 {
+			addrs = real
+		}
+	}
+	for _, a := range addrs {
+		if q.Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, &dns.A{Hdr: rrHeader(q.Name, dns.TypeA, ttl), A: a.AsSlice()})
+		}
+	}
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{startOfAuthority(q.Name)}
+	} else if g.DNS() == egress.DNSReal {
+		e.Addrs = addrs
 	}
 	e.Verdict, e.Rule = egress.Allow, d.Rule
 	n.events.note(e)
@@ -193,8 +217,14 @@ func (n *Network) localhost(m *dns.Msg, q dns.Question) {
 // pointer names the addresses that were given out.
 func (n *Network) pointer(m *dns.Msg, q dns.Question) {
 	if a, ok := reversed(q.Name); ok {
+		names := n.bound.names(a)
 		if name, ok := n.names.name(a); ok {
-			m.Answer = []dns.RR{&dns.PTR{Hdr: rrHeader(q.Name, dns.TypePTR, ttl), Ptr: dns.Fqdn(string(name))}}
+			names = []egress.Name{name}
+		}
+		for _, name := range names[:min(len(names), maxPointed)] {
+			m.Answer = append(m.Answer, &dns.PTR{Hdr: rrHeader(q.Name, dns.TypePTR, ttl), Ptr: dns.Fqdn(string(name))})
+		}
+		if len(names) > 0 {
 			return
 		}
 	}

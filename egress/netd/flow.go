@@ -21,6 +21,7 @@ type flow struct {
 	id      uint64
 	via     egress.Via
 	dst     netip.AddrPort // as the program addressed it
+	chosen  netip.Addr     // of the addresses of a name; invalid if the program has none
 	began   time.Time
 
 	f    egress.Flow
@@ -42,7 +43,7 @@ type flow struct {
 
 // newFlow judges where a flow goes to.
 func (n *Network) newFlow(via egress.Via, dst netip.AddrPort, f egress.Flow) *flow {
-	fl := &flow{network: n, id: n.flows.Add(1), via: via, dst: dst, f: f, began: time.Now()}
+	fl := &flow{network: n, id: n.flows.Add(1), via: via, dst: dst, f: f, chosen: f.Host.Addr, began: time.Now()}
 	n.loop.guests.Add(1)
 	if g := n.judge.Current(); g != nil {
 		fl.gen = g.Number
@@ -51,8 +52,18 @@ func (n *Network) newFlow(via egress.Via, dst netip.AddrPort, f egress.Flow) *fl
 		fl.d = egress.Decision{Verdict: egress.Refuse, Reason: egress.ReasonLimitRate}
 		return fl
 	}
-	fl.live, fl.d = n.judge.Open(f, fl.cut)
+	live, d := n.judge.Open(f, fl.cut)
+	fl.live = live
+	fl.judged(d)
 	return fl
+}
+
+// judged takes a decision, which may say whom the flow is to.
+func (fl *flow) judged(d egress.Decision) {
+	fl.d = d
+	if d.Host != (egress.Host{}) {
+		fl.f.Host, fl.f.Names = d.Host, nil
+	}
 }
 
 // cut ends the flow at once, on both sides.
@@ -123,7 +134,7 @@ func (fl *flow) refused() {
 
 // refine judges again with what is known now.
 func (fl *flow) refine() bool {
-	fl.d = fl.live.Refine(fl.f)
+	fl.judged(fl.live.Refine(fl.f))
 	if reason := fl.cutReason(); reason != "" && !fl.d.Allowed() {
 		fl.d.Reason = reason
 	}
@@ -144,7 +155,7 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 		if err != nil {
 			addrs = nil
 		}
-		fl.f.Addrs, fl.f.Resolved = addrs, true
+		fl.f.Addrs, fl.f.Resolved = prefer(addrs, fl.chosen), true
 	} else {
 		fl.f.Addrs, fl.f.Resolved = []netip.Addr{fl.f.Host.Addr}, true
 	}

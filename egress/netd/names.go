@@ -80,11 +80,3 @@ func (t *nameTable) name(a netip.Addr) (egress.Name, bool) {
 	n, ok := t.byAddr[a]
 	return n, ok
 }
-
-// host is what an address from inside means.
-func (t *nameTable) host(a netip.Addr) egress.Host {
-	if n, ok := t.name(a); ok {
-		return egress.Host{Name: n}
-	}
-	return egress.Host{Addr: a}
-}

@@ -80,6 +80,7 @@ type Network struct {
 	times    Times
 	judge    *egress.Judge
 	names    *nameTable
+	bound    *bindings
 	events   *events
 	rate     *bucket
 	stack    *stack.Stack
@@ -99,7 +100,7 @@ type Network struct {
 
 // New makes a network that denies everything until Set.
 func New(o Options) (*Network, error) {
-	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), bound: newBindings(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var err error
 	if n.loop, err = newLoop(); err != nil {

@@ -47,6 +47,11 @@ func (n *Network) proxy(c *inside) {
 	}
 	fl.onCut(c.Abort)
 	fl.f.Peek = &egress.Seen{Kind: egress.SeenHTTP, Host: h.host}
+	if !fl.refine() {
+		fl.refused()
+		refuseHTTP(c, statusOf(fl.d.Reason), fl.d)
+		return
+	}
 	fl.serveHTTP(&buffered{c, br}, proxied)
 }
 
@@ -70,7 +75,7 @@ func (fl *flow) through(c *buffered, granted []byte, refuse func(egress.Decision
 		refuse(fl.d)
 		return
 	}
-	if peeks(fl.d.Protocol) {
+	if fl.d.Protocol.Peeks() {
 		if _, err := c.Write(granted); err == nil {
 			fl.serve(c)
 		}
@@ -118,13 +123,13 @@ func (n *Network) asked(via egress.Via, host string, port uint16) (*flow, error)
 	if port == 0 {
 		return nil, errors.New("no port")
 	}
-	// an address of ours stands for its name, whichever way it comes in
-	if target.Name == "" {
-		if h := n.names.host(target.Addr.Unmap()); h.Name != "" {
-			target = h
+	f := egress.Flow{Host: target, Port: port, Transport: egress.OverTCP}
+	if target.Name == "" { // an address stands for its names, whichever way it comes in
+		if known := n.destination(target.Addr.Unmap(), port, egress.OverTCP); known.Host.Name != "" || known.Names != nil {
+			f = known
 		}
 	}
-	return n.newFlow(via, netip.AddrPort{}, egress.Flow{Host: target, Port: port, Transport: egress.OverTCP}), nil
+	return n.newFlow(via, netip.AddrPort{}, f), nil
 }
 
 // refuseProxy refuses what is not a flow yet.

@@ -119,11 +119,11 @@ func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.Pa
 
 // foreign notes a packet that is neither TCP nor UDP.
 func (n *Network) foreign(dst netip.AddrPort, proto string) {
-	d, gen := n.judge.Decide(egress.Flow{Host: n.names.host(dst.Addr()), Transport: egress.OverOther})
+	d, gen := n.judge.Decide(n.destination(dst.Addr(), egress.AnyPort, egress.OverOther))
 	if d.Class == egress.ClassMulticast {
 		return // the kernel announces itself
 	}
-	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Name: string(n.names.host(dst.Addr()).Name), Reason: d.Reason, Class: d.Class})
+	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Name: string(d.Host.Name), Reason: d.Reason, Class: d.Class})
 }
 
 func addrPort(a tcpip.Address, port uint16) netip.AddrPort {

@@ -67,14 +67,14 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 		n.accepted(r, desk)
 		return
 	}
-	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverTCP})
+	fl := n.newFlow(egress.ViaTUN, dst, n.destination(dst.Addr(), dst.Port(), egress.OverTCP))
 	defer fl.done()
 	if !fl.d.Allowed() {
 		fl.refused()
 		r.Complete(true)
 		return
 	}
-	if peeks(fl.d.Protocol) {
+	if fl.d.Protocol.Peeks() {
 		n.accepted(r, func(c *inside) { fl.serve(c) })
 		return
 	}
@@ -110,15 +110,13 @@ func (n *Network) accepted(r *tcp.ForwarderRequest, serve func(*inside)) {
 	serve(c)
 }
 
-// peeks tells whether the first bytes of a protocol are read before dialling.
-func peeks(p egress.Protocol) bool {
-	return p == egress.HTTPS || p == egress.HTTP || p == egress.TLSOnly
-}
-
 // serve carries an accepted connection of a protocol that says what it is for.
 func (fl *flow) serve(c bareConn) {
 	fl.onCut(c.Abort)
 	head, seen := peek(c, fl.network.times.Hello)
+	if seen.Kind == egress.SeenHTTP && len(fl.f.Names) > 0 {
+		head, seen.Host = fl.hostOf(c, head)
+	}
 	fl.f.Peek = &seen
 	if !fl.refine() {
 		fl.refused()

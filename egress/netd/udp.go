@@ -38,7 +38,7 @@ func (n *Network) udp(r *udp.ForwarderRequest) bool {
 		})
 		return true
 	}
-	fl := n.newFlow(egress.ViaTUN, dst, egress.Flow{Host: n.names.host(dst.Addr()), Port: dst.Port(), Transport: egress.OverUDP})
+	fl := n.newFlow(egress.ViaTUN, dst, n.destination(dst.Addr(), dst.Port(), egress.OverUDP))
 	if !fl.d.Allowed() {
 		if fl.d.Class != egress.ClassMulticast {
 			fl.refused()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,10 @@ func TestSameVerdictEveryWay(t *testing.T) {
 	echoes := listen(t, echo)
 	for round := range 400 {
 		policy := randomPolicy(r)
+		// an address that is allowed as such is, whatever its names are
+		if policy.Mode == egress.ModeRestricted && !slices.ContainsFunc(policy.Rules, func(r egress.Rule) bool { return r.CIDR != "" }) {
+			policy.DNS = egress.DNS(r.IntN(2))
+		}
 		host, port, answer := "a.example", []int{443, 80, 443, 80, 25}[r.IntN(5)], answers[r.IntN(len(answers))]
 		if r.IntN(2) == 0 {
 			host = hosts[r.IntN(len(hosts))]
@@ -99,6 +104,35 @@ func TestSameVerdictEveryWay(t *testing.T) {
 			other := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return dial(host, port) })
 			if !direct.as(other) {
 				t.Fatalf("round %d, %s:%d that leads to %q, first bytes %.5q: through the device %+v, by %s %+v\n%+v", round, host, port, answer, first, direct, way, other, policy)
+			}
+		}
+		b.network.Close()
+	}
+}
+
+// The same for the address of several names, of which none, some or all may be
+// meant: by a proxy it is judged as by the device.
+func TestSameVerdictForSharedAddresses(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	names := []string{"a.example", "x.w.example", "x.y.w.example"}
+	echoes := listen(t, echo)
+	for round := range 200 {
+		policy := randomPolicy(r)
+		policy.DNS = egress.DNSReal
+		port := []int{443, 80, 22}[r.IntN(3)]
+		first := []string{string(recordHello(t, "a.example")), string(recordHello(t, "x.w.example")), "GET / HTTP/1.1\r\nHost: x.w.example\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "\x00"}[r.IntN(5)]
+		b := newBed(t, policy)
+		for _, n := range names[:1+r.IntN(3)] {
+			b.world.name(n, "9.9.9.9")
+			b.query(n, dns.TypeA)
+		}
+		b.world.server(net.JoinHostPort("9.9.9.9", fmt.Sprint(port)), echoes)
+		direct := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return b.straight("9.9.9.9", port) })
+		for way, dial := range map[string]func(string, int) (net.Conn, error){"connect": b.connect, "socks": b.socks} {
+			other := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return dial("9.9.9.9", port) })
+			if direct != other {
+				t.Fatalf("round %d, port %d, first bytes %.5q: through the device %+v, by %s %+v\n%+v", round, port, first, direct, way, other, policy)
 			}
 		}
 		b.network.Close()

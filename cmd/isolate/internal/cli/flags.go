@@ -110,6 +110,7 @@ func sandboxFlags() []flagSpec {
 		{name: "net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
 		{name: "net-preset", kind: "NAME", offers: egress.Presets()},
 		{name: "net-for", kind: kindDuration},
+		{name: "net-dns", kind: "synthetic|real", offers: egress.DNSModes()},
 		{name: "memory", kind: kindSize},
 		{name: "cpus", kind: "NUMBER"},
 		{name: "pids", kind: kindCount},

@@ -45,6 +45,7 @@ func (r *reader) readNet() {
 		}
 		return struct{}{}, err
 	})
+	read(r, "net-dns", &n.DNS, func(text string) (d egress.DNS, err error) { return d, d.UnmarshalText([]byte(text)) })
 }
 
 // netOf reads a flag of modes and rules, and one of presets.
