@@ -29,8 +29,9 @@ func TestLimitsForkBombs(t *testing.T) {
 		{"threads.c", nil, "EAGAIN"},
 	} {
 		t.Run(bomb.file, func(t *testing.T) {
+			c := hostile(t, bomb.file, bomb.args...) // skips, so it comes before the watch
 			host := watchHost(t)
-			res := l.run(isolate.Policy{PIDs: somePIDs, Wall: 20 * time.Second}, hostile(t, bomb.file, bomb.args...))
+			res := l.run(isolate.Policy{PIDs: somePIDs, Wall: 20 * time.Second}, c)
 			host.responsive(t)
 			ended(t, res, isolate.ReasonPIDs)
 			if res.Usage.PIDsDenied == 0 {

@@ -16,7 +16,7 @@ import (
 // remains lists what is left on the host of Runtimes that used a run-time
 // directory: what is in it, cgroups named after them, mounts in it, and
 // processes below ours that are not dead within the 2 s which a killed tree
-// may take.
+// may take. As long may systemd need to remove a scope that has become empty.
 func remains(dir string, ids []string) []string {
 	var left []string
 	deadline := time.Now().Add(2 * time.Second)
@@ -24,6 +24,9 @@ func remains(dir string, ids []string) []string {
 		left = nil
 		for _, p := range descendants(os.Getpid()) {
 			left = append(left, "process "+p)
+		}
+		for _, id := range ids {
+			left = append(left, scopesNamed(id)...)
 		}
 		if len(left) == 0 || time.Now().After(deadline) {
 			break
@@ -36,7 +39,9 @@ func remains(dir string, ids []string) []string {
 	}
 	for _, id := range ids {
 		for _, c := range cgroupsNamed(id) {
-			left = append(left, "cgroup "+c)
+			if filepath.Ext(c) != ".scope" {
+				left = append(left, "cgroup "+c)
+			}
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -120,6 +125,17 @@ func cgroupsNamed(id string) []string {
 		}
 		return nil
 	})
+	return out
+}
+
+// scopesNamed lists the cgroups that systemd made for a Runtime with this id.
+func scopesNamed(id string) []string {
+	var out []string
+	for _, c := range cgroupsNamed(id) {
+		if filepath.Ext(c) == ".scope" {
+			out = append(out, "scope "+c)
+		}
+	}
 	return out
 }
 
