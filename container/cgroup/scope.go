@@ -23,7 +23,7 @@ import (
 // processes in it must step into a child before its cgroup.subtree_control
 // takes a controller.
 //
-// It needs $XDG_RUNTIME_DIR of a running user@UID.service and cgroup version 2.
+// It needs a running user@UID.service and cgroup version 2.
 func delegatedScope(ctx context.Context, name string, pid int) (dir string, err error) {
 	conn, err := userManager(ctx)
 	if err != nil {
@@ -120,8 +120,10 @@ func userManager(ctx context.Context) (*dbus.Conn, error) {
 	}
 	runtime := os.Getenv("XDG_RUNTIME_DIR")
 	address := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
-	if runtime == "" && address == "" {
-		return nil, errors.New("XDG_RUNTIME_DIR is not set: log in, or run loginctl enable-linger and set it to /run/user/UID")
+	if runtime == "" {
+		// after su or sudo, and in jobs of cron, the variable is not set though
+		// the manager of a user who lingers may run
+		runtime = filepath.Join("/run/user", strconv.Itoa(os.Geteuid()))
 	}
 	if address == "" {
 		address = "unix:path=" + dbus.EscapeBusAddressValue(filepath.Join(runtime, "bus"))
@@ -135,9 +137,6 @@ func userManager(ctx context.Context) (*dbus.Conn, error) {
 			return conn, nil
 		}
 		conn.Close()
-	}
-	if runtime == "" {
-		return nil, errBus
 	}
 	conn, err := dial(ctx, "unix:path="+dbus.EscapeBusAddressValue(filepath.Join(runtime, "systemd", "private")))
 	if err != nil {
