@@ -1,6 +1,7 @@
 package rootfs
 
 import (
+	"bufio"
 	"os"
 	"path"
 	"path/filepath"
@@ -90,13 +91,9 @@ func insideUsr(link string) bool {
 // hostEtc adds the parts of the host's /etc that are there.
 func hostEtc(t *tree, s Source, stage string) {
 	var dirs []string
-	for _, pattern := range etcDirs {
-		hits, _ := filepath.Glob(s.at("/etc/" + pattern))
-		for _, h := range hits {
-			if fi, err := os.Lstat(h); err == nil && fi.IsDir() && fi.Mode().Perm()&0o5 == 0o5 {
-				rel, _ := filepath.Rel(s.at("/etc"), h)
-				dirs = append(dirs, rel)
-			}
+	for _, d := range expand(s.at("/etc"), etcDirs) {
+		if fi, err := os.Lstat(s.at("/etc/" + d)); err == nil && fi.IsDir() && fi.Mode().Perm()&0o5 == 0o5 {
+			dirs = append(dirs, d)
 		}
 	}
 	sort.Strings(dirs)
@@ -122,6 +119,38 @@ func hostEtc(t *tree, s Source, stage string) {
 	if to, err := os.Readlink(s.at("/etc/localtime")); err == nil && insideUsr(path.Join("/etc", to)) {
 		t.link("/etc/localtime", "/usr/share/zoneinfo/UTC") // the host's zone tells where it is
 	}
+}
+
+// expand replaces patterns, which have no slash, by the names in dir that match
+// one. The directory is listed once: it has some 200 names, and a start of a
+// command waits for it.
+func expand(dir string, list []string) []string {
+	var names, patterns []string
+	for _, p := range list {
+		if strings.ContainsAny(p, `*?[\`) {
+			patterns = append(patterns, p)
+		} else {
+			names = append(names, p)
+		}
+	}
+	if len(patterns) == 0 {
+		return names
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return names
+	}
+	defer f.Close()
+	there, _ := f.Readdirnames(-1)
+	for _, name := range there {
+		for _, p := range patterns {
+			if hit, _ := path.Match(p, name); hit {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
 }
 
 // skeleton adds the mount points of a sandbox and the generated /sys.
@@ -159,12 +188,14 @@ func devices(t *tree) {
 // cpuFlags is the flags line of the first processor: what the processor can
 // do is not secret (the cpuid instruction tells), and libraries choose code by it.
 func cpuFlags() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
+	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return ""
 	}
-	for _, line := range strings.Split(string(b), "\n") {
-		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
+	defer f.Close()
+	lines := bufio.NewScanner(f) // of all processors, and the first is enough
+	for lines.Scan() {
+		if k, v, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(k) == "flags" {
 			return strings.TrimSpace(v)
 		}
 	}
