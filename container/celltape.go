@@ -43,6 +43,7 @@ func cellOrders(v rootfs.View, dir string, trees []*os.File) ([]order, error) {
 		}
 		b := keeper.NewBuilder(len(o.fds))
 		if i == 0 {
+			b.Grow(tapeRoom(v))
 			beginCell(b, v, dir)
 		}
 		for j, stage := range stages {
@@ -58,6 +59,16 @@ func cellOrders(v rootfs.View, dir string, trees []*os.File) ([]order, error) {
 		orders = append(orders, o)
 	}
 	return orders, nil
+}
+
+// tapeRoom is about what the tape of a view takes: operations, and bytes of data.
+func tapeRoom(v rootfs.View) (ops, bytes int) {
+	ops, bytes = 100, 8<<10
+	for _, o := range v.Ops {
+		ops += 2
+		bytes += len(o.Source) + len(o.Target) + len(o.Content) + 32
+	}
+	return ops, bytes
 }
 
 func beginCell(b *keeper.Builder, v rootfs.View, dir string) {

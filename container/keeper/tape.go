@@ -8,6 +8,7 @@ import "C"
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,20 +19,28 @@ import (
 // message (the first ones, in order) or a kept result.
 type Reg uint8
 
-// Arg is one argument of an operation. Use Int, FD, Builder.Str, Builder.Bytes.
+// Arg is one argument of an operation. Use Int, Word, R, Str, Data, Strings or
+// Filter.
 type Arg struct {
-	value uint64
-	reg   regUse
-	data  []byte // non-nil: a pointer to these bytes in the data part
-	ptrs  []Arg  // non-nil: a pointer to an array of pointers, NULL at the end
-	fprog []byte // non-nil: a pointer to a struct sock_fprog over these bytes
+	kind  argKind
+	value uint64 // a number, or a register
+	text  string
+	bytes []byte
+	list  []string
+	// self is the same in all copies of one Arg: used twice, it is the same
+	// pointer twice.
+	self *byte
 }
 
-type regUse uint8
+type argKind uint8
 
 const (
-	plain regUse = iota
+	number argKind = iota
 	register
+	text    // a pointer to text and a NUL
+	data    // a pointer to bytes
+	strs    // a pointer to an array of pointers to list, NULL at the end
+	program // a pointer to a struct sock_fprog over bytes
 )
 
 // Int is a number.
@@ -41,42 +50,47 @@ func Int(v int) Arg { return Arg{value: uint64(v)} }
 func Word(v uint64) Arg { return Arg{value: v} }
 
 // R is the value of a register.
-func R(r Reg) Arg { return Arg{value: uint64(r), reg: register} }
+func R(r Reg) Arg { return Arg{kind: register, value: uint64(r)} }
 
 // Str is a pointer to a NUL-terminated string. A NUL inside is the caller's
 // bug: policy and plan refuse such strings.
-func Str(s string) Arg { return Arg{data: append([]byte(s), 0)} }
+func Str(s string) Arg { return Arg{kind: text, text: s} }
 
-// Data is a pointer to bytes; the far side may write into them. Used twice, an
-// Arg is the same pointer twice.
-func Data(b []byte) Arg { return Arg{data: append(make([]byte, 0, len(b)+1), b...)} }
+// Data is a pointer to a copy of bytes, made when the operation is added; the
+// far side may write into it.
+func Data(b []byte) Arg { return Arg{kind: data, bytes: b, self: new(byte)} }
 
 // Strings is a pointer to a NULL-terminated array of strings.
-func Strings(s []string) Arg {
-	a := Arg{ptrs: make([]Arg, 0, len(s)+1)}
-	for _, v := range s {
-		a.ptrs = append(a.ptrs, Str(v))
-	}
-	return a
-}
+func Strings(s []string) Arg { return Arg{kind: strs, list: s, self: new(byte)} }
 
 // Filter is a pointer to a struct sock_fprog over compiled BPF, 8 bytes an
 // instruction.
-func Filter(bpf []byte) Arg { return Arg{fprog: bpf} }
+func Filter(bpf []byte) Arg { return Arg{kind: program, bytes: bpf} }
 
 // Builder writes a tape. The zero value is ready.
+//
+// Operations and what they point to are written at once, each to its part of
+// the message: a command waits for some hundred of them before its cell is
+// there, and every page that they need costs it a page fault.
 type Builder struct {
-	ops     []opcode
+	ops, data []byte
+	// places are the pointers: where they stand in ops, or from inData on in
+	// data. Until Encode they are offsets in data.
+	places  []uint32
+	known   map[*byte]uint64 // where what an Arg points to stands, by Arg.self
+	steps   []string
 	regs    Reg
 	Problem error // the first operation that could not be written; Encode returns it
 }
+
+// inData marks a place in the data part.
+const inData = 1 << 31
 
 type opcode struct {
 	nr     uint32
 	flags  uint8
 	store  uint8
 	expect int64
-	args   []Arg
 	step   string
 }
 
@@ -84,10 +98,18 @@ type opcode struct {
 // are registers 0 to fds-1.
 func NewBuilder(fds int) *Builder { return &Builder{regs: Reg(fds)} }
 
+// Grow makes room for that many further operations with that many bytes of data.
+func (b *Builder) Grow(ops, bytes int) {
+	b.ops = slices.Grow(b.ops, ops*opSize)
+	b.steps = slices.Grow(b.steps, ops)
+	b.places = slices.Grow(b.places, 2*ops)
+	b.data = slices.Grow(b.data, bytes)
+}
+
 // Call adds a system call that must succeed. step says what it is for, in the
 // words of an error: "mount proc on /proc".
 func (b *Builder) Call(step string, nr int, args ...Arg) *Builder {
-	return b.add(opcode{nr: uint32(nr), args: args, step: step})
+	return b.add(opcode{nr: uint32(nr), step: step}, args...)
 }
 
 // CallReg is Call with the result kept in a new register.
@@ -98,34 +120,34 @@ func (b *Builder) CallReg(step string, nr int, args ...Arg) Reg {
 	}
 	r := b.regs
 	b.regs++
-	b.add(opcode{nr: uint32(nr), store: uint8(r) + 1, args: args, step: step})
+	b.add(opcode{nr: uint32(nr), store: uint8(r) + 1, step: step}, args...)
 	return r
 }
 
 // Try adds a system call whose errors do not matter.
 func (b *Builder) Try(step string, nr int, args ...Arg) *Builder {
-	return b.add(opcode{nr: uint32(nr), flags: C.OPF_IGNORE, args: args, step: step})
+	return b.add(opcode{nr: uint32(nr), flags: C.OPF_IGNORE, step: step}, args...)
 }
 
 // CallUnless adds a system call for which errno is as good as success.
 func (b *Builder) CallUnless(step string, errno unix.Errno, nr int, args ...Arg) *Builder {
-	return b.add(opcode{nr: uint32(nr), flags: C.OPF_ERRNO, expect: int64(errno), args: args, step: step})
+	return b.add(opcode{nr: uint32(nr), flags: C.OPF_ERRNO, expect: int64(errno), step: step}, args...)
 }
 
 // Expect adds a system call whose result must be want.
 func (b *Builder) Expect(step string, want int64, nr int, args ...Arg) *Builder {
-	return b.add(opcode{nr: uint32(nr), flags: C.OPF_EXPECT, expect: want, args: args, step: step})
+	return b.add(opcode{nr: uint32(nr), flags: C.OPF_EXPECT, expect: want, step: step}, args...)
 }
 
 // Equal fails unless n bytes at p and q are equal.
 func (b *Builder) Equal(step string, p, q Arg, n int) *Builder {
-	return b.add(opcode{nr: C.OP_MEMEQ, args: []Arg{p, q, Int(n)}, step: step})
+	return b.add(opcode{nr: C.OP_MEMEQ, step: step}, p, q, Int(n))
 }
 
 // Exec adds execve of one candidate path. Errors let the tape go on to the
 // next; NotFound ends the list.
 func (b *Builder) Exec(path string, argv, env Arg) *Builder {
-	return b.add(opcode{nr: unix.SYS_EXECVE, flags: C.OPF_EXEC, args: []Arg{Str(path), argv, env}, step: "execute " + strconv.Quote(path)})
+	return b.add(opcode{nr: unix.SYS_EXECVE, flags: C.OPF_EXEC, step: "execute " + strconv.Quote(path)}, Str(path), argv, env)
 }
 
 // NotFound fails with the most telling errno of the Exec operations before.
@@ -139,24 +161,24 @@ const StepExec = "execute program"
 // Send sends REP_READY over a socket, with the descriptor fd, or none if it is
 // Int(-1).
 func (b *Builder) Send(step string, sock, fd Arg) *Builder {
-	return b.add(opcode{nr: C.OP_SEND, args: []Arg{sock, Int(C.REP_READY), fd}, step: step})
+	return b.add(opcode{nr: C.OP_SEND, step: step}, sock, Int(C.REP_READY), fd)
 }
 
 // Wait blocks until the supervisor has sent a message over the socket.
 func (b *Builder) Wait(sock Arg) *Builder {
-	return b.add(opcode{nr: C.OP_WAIT, args: []Arg{sock}, step: "wait for the supervisor"})
+	return b.add(opcode{nr: C.OP_WAIT, step: "wait for the supervisor"}, sock)
 }
 
 // Become is the last operation of a program that is not to be executed because
 // it is a fork of a template: the code of keeper.c returns to the interpreter
 // that called it, with this text.
 func (b *Builder) Become(text []byte) *Builder {
-	return b.add(opcode{nr: C.OP_BECOME, args: []Arg{Data(text), Int(len(text))}, step: "become the program"})
+	return b.add(opcode{nr: C.OP_BECOME, step: "become the program"}, Data(text), Int(len(text)))
 }
 
 // ReportTo says where later failures are reported.
 func (b *Builder) ReportTo(sock Arg) *Builder {
-	return b.add(opcode{nr: C.OP_REPORT, args: []Arg{sock}, step: "move report socket"})
+	return b.add(opcode{nr: C.OP_REPORT, step: "move report socket"}, sock)
 }
 
 // WriteFile opens an existing file, writes text in one write and closes it.
@@ -179,12 +201,31 @@ func (b *Builder) MakeFile(path string, content []byte, mode uint32) *Builder {
 	return b
 }
 
-func (b *Builder) add(o opcode) *Builder {
-	if len(o.args) > 6 {
-		b.fail(fmt.Errorf("cannot write tape: %s has %d arguments", o.step, len(o.args)))
-		o.args = o.args[:6]
+func (b *Builder) add(o opcode, args ...Arg) *Builder {
+	if len(args) > 6 {
+		b.fail(fmt.Errorf("cannot write tape: %s has %d arguments", o.step, len(args)))
+		args = args[:6]
 	}
-	b.ops = append(b.ops, o)
+	var op [opSize]byte
+	le := binary.LittleEndian
+	le.PutUint32(op[:], o.nr)
+	op[5], op[6] = o.flags, o.store
+	le.PutUint64(op[8:], uint64(o.expect))
+	for i, a := range args {
+		at := 16 + 8*i
+		switch a.kind {
+		case number:
+			le.PutUint64(op[at:], a.value)
+		case register:
+			op[4] |= 1 << i
+			le.PutUint64(op[at:], a.value)
+		default:
+			b.places = append(b.places, uint32(len(b.ops)+at))
+			le.PutUint64(op[at:], b.put(a))
+		}
+	}
+	b.ops = append(b.ops, op[:]...)
+	b.steps = append(b.steps, o.step)
 	return b
 }
 
@@ -213,134 +254,95 @@ func (t Tape) String() string { return strings.Join(t.Steps, "\n") }
 
 // Encode makes the message that carries the tape.
 func (b *Builder) Encode(kind Kind, flags uint32, arg ...uint64) (Tape, error) {
-	e := encoder{base: headerSize + opSize*len(b.ops)}
-	ops := make([]byte, opSize*len(b.ops))
-	steps := make([]string, len(b.ops))
+	dataAt := headerSize + len(b.ops) + 4*len(b.places)
+	dataAt = (dataAt + 7) &^ 7 // data stays aligned
+	out := make([]byte, headerSize, dataAt+len(b.data))
+	out = append(out, b.ops...)
 	le := binary.LittleEndian
-	for i, o := range b.ops {
-		p := ops[i*opSize:]
-		le.PutUint32(p, o.nr)
-		p[5], p[6] = o.flags, o.store
-		le.PutUint64(p[8:], uint64(o.expect))
-		for j, a := range o.args {
-			if a.reg == register {
-				p[4] |= 1 << j
-			}
-			at := headerSize + i*opSize + 16 + 8*j
-			le.PutUint64(p[16+8*j:], e.place(a, at))
-		}
-		steps[i] = o.step
+	for _, at := range b.places {
+		out = le.AppendUint32(out, placed(at, dataAt))
 	}
-	// Relocations stand between operations and data, so data offsets move by
-	// their size; it is known only now.
-	shift := uint64(4 * len(e.reloc))
-	if shift%8 != 0 {
-		shift += 4 // data stays aligned
+	out = append(out[:dataAt], b.data...)
+	for _, at := range b.places {
+		word := out[placed(at, dataAt):]
+		le.PutUint64(word, le.Uint64(word)+uint64(dataAt))
 	}
-	out := make([]byte, headerSize, headerSize+len(ops)+int(shift)+len(e.data))
-	out = append(out, ops...)
-	for _, r := range e.reloc {
-		if int(r) >= e.base {
-			r += uint32(shift)
-		}
-		out = le.AppendUint32(out, r)
-	}
-	for len(out) < headerSize+len(ops)+int(shift) {
-		out = append(out, 0)
-	}
-	out = append(out, e.data...)
-	for _, r := range e.reloc {
-		at := int(r)
-		if at >= e.base {
-			at += int(shift)
-		}
-		le.PutUint64(out[at:], le.Uint64(out[at:])+shift)
-	}
-	putHeader(out, kind, flags, len(b.ops), len(e.reloc), arg)
-	return Tape{Message: out, Steps: steps}, b.Problem
+	putHeader(out, kind, flags, len(b.steps), len(b.places), arg)
+	return Tape{Message: out, Steps: b.steps}, b.Problem
 }
 
-// encoder collects the data part and the places of pointers into it.
-type encoder struct {
-	base  int // offset of the data part if there were no relocations
-	data  []byte
-	reloc []uint32
-	put   map[*byte]int // where the bytes of an Arg stand already
-	lists map[*Arg]int  // where an array of pointers stands already
-}
-
-// place returns the word for an argument that stands at offset at.
-func (e *encoder) place(a Arg, at int) uint64 {
-	var off int
-	switch {
-	case len(a.data) > 0:
-		at, ok := e.put[&a.data[0]]
-		if !ok {
-			at = e.bytes(a.data)
-			if e.put == nil {
-				e.put = map[*byte]int{}
-			}
-			e.put[&a.data[0]] = at
-		}
-		off = at
-	case a.data != nil:
-		off = e.bytes(a.data)
-	case len(a.ptrs) > 0:
-		at, ok := e.lists[&a.ptrs[0]]
-		if !ok {
-			at = e.pointers(a.ptrs)
-			if e.lists == nil {
-				e.lists = map[*Arg]int{}
-			}
-			e.lists[&a.ptrs[0]] = at
-		}
-		off = at
-	case a.ptrs != nil:
-		off = e.pointers(a.ptrs)
-	case a.fprog != nil:
-		off = e.program(a.fprog)
-	default:
-		return a.value
+// placed is where a place stands in a message whose data part is at dataAt.
+func placed(at uint32, dataAt int) uint32 {
+	if at&inData == 0 {
+		return headerSize + at
 	}
-	e.reloc = append(e.reloc, uint32(at))
-	return uint64(off)
+	return uint32(dataAt) + at - inData
 }
 
-func (e *encoder) align() {
-	for len(e.data)%8 != 0 {
-		e.data = append(e.data, 0)
+// put writes what an argument points to and returns where it stands.
+func (b *Builder) put(a Arg) (at uint64) {
+	if at, ok := b.known[a.self]; ok {
+		return at
 	}
-}
-
-func (e *encoder) bytes(b []byte) int {
-	e.align()
-	off := e.base + len(e.data)
-	e.data = append(e.data, b...)
-	return off
-}
-
-func (e *encoder) pointers(args []Arg) int {
-	e.align()
-	off := e.base + len(e.data)
-	at := len(e.data)
-	e.data = append(e.data, make([]byte, 8*(len(args)+1))...)
-	for i, a := range args {
-		word := e.place(a, e.base+at+8*i)
-		binary.LittleEndian.PutUint64(e.data[at+8*i:], word)
+	switch a.kind {
+	case text:
+		return b.putText(a.text)
+	case data:
+		at = b.putBytes(a.bytes)
+	case strs:
+		at = b.putPointers(a.list)
+	case program:
+		return b.putProgram(a.bytes)
 	}
-	return off
+	if b.known == nil {
+		b.known = map[*byte]uint64{}
+	}
+	b.known[a.self] = at
+	return at
 }
 
-func (e *encoder) program(bpf []byte) int {
-	code := e.bytes(bpf)
-	e.align()
-	off := e.base + len(e.data)
-	head := make([]byte, 16)
-	binary.LittleEndian.PutUint16(head, uint16(len(bpf)/8))
-	binary.LittleEndian.PutUint64(head[8:], uint64(code))
-	e.data = append(e.data, head...)
-	e.reloc = append(e.reloc, uint32(off+8))
-	return off
+// align begins a new piece of data.
+func (b *Builder) align() uint64 {
+	for len(b.data)%8 != 0 {
+		b.data = append(b.data, 0)
+	}
+	return uint64(len(b.data))
+}
+
+func (b *Builder) putText(s string) uint64 {
+	at := b.align()
+	b.data = append(append(b.data, s...), 0)
+	return at
+}
+
+func (b *Builder) putBytes(p []byte) uint64 {
+	at := b.align()
+	b.data = append(b.data, p...)
+	return at
+}
+
+func (b *Builder) putPointers(list []string) uint64 {
+	at := b.align()
+	b.data = append(b.data, make([]byte, 8*(len(list)+1))...)
+	for i, s := range list {
+		b.point(at+uint64(8*i), b.putText(s))
+	}
+	return at
+}
+
+func (b *Builder) putProgram(bpf []byte) uint64 {
+	code := b.putBytes(bpf)
+	at := b.align()
+	b.data = append(b.data, make([]byte, 16)...)
+	binary.LittleEndian.PutUint16(b.data[at:], uint16(len(bpf)/8))
+	b.point(at+8, code)
+	return at
+}
+
+// point writes a pointer into the data part.
+func (b *Builder) point(at, to uint64) {
+	b.places = append(b.places, inData|uint32(at))
+	binary.LittleEndian.PutUint64(b.data[at:], to)
 }
 
 // StageError is a failure on the far side: which stage, which operation of its
