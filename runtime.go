@@ -126,8 +126,9 @@ func DefaultDir() string {
 // Plan says what Run would do, without doing it. A policy that cannot be
 // enforced here gives a *plan.Refusal.
 func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
-	// A policy that names host files is resolved each time: they may change.
-	if p.Rootfs != "" || len(p.ReadOnly) > 0 {
+	// A policy that names host files is resolved each time: they may change. So
+	// is that of a program which runs one: nobody asks for it again.
+	if p.Rootfs != "" || len(p.ReadOnly) > 0 || r.options.Expect == OneCell {
 		pl, err := plan.Resolve(p, r.facts)
 		return weakened(pl), err
 	}

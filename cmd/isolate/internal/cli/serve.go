@@ -212,14 +212,11 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, lacks []plan.Problem, 
 
 // answer is main for a command line that came through the door: exec, run or
 // shell.
-// The tree has this one command: a tenth of a millisecond is a lot here.
 func (a *app) answer(ctx context.Context, args []string) int {
-	make := map[string]func() *cobra.Command{"exec": a.execCommand, "run": a.runCommand, "shell": a.shellCommand}
-	if len(args) == 0 || make[args[0]] == nil {
+	root := a.one(args)
+	if root == nil {
 		return a.refuse(notThroughTheDoor(args))
 	}
-	root := a.bare()
-	root.AddCommand(make[args[0]]())
 	return a.execute(ctx, root, args)
 }
 
