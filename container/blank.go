@@ -93,7 +93,7 @@ func (n *Blank) order(p plan.Plan) ([]order, error) {
 		n.cell.template = &template{leaf: n.leaf} // which forks the seats
 		return orders, nil
 	}
-	seat, err := n.cell.orderSeat(n.leaf)
+	seat, err := n.cell.orderSeat(n.leaf, firstSeat)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,10 @@ func (c *Cell) greet(orders []order) error {
 	if c.template != nil {
 		return nil // which is to fork the first seat
 	}
-	return c.seatOrdered(c.first)
+	if err := c.seatOrdered(c.first); err != nil {
+		return err
+	}
+	return c.first.hasNetwork()
 }
 
 // converse sends a message and reads one answer; a failure becomes a

@@ -16,7 +16,8 @@ import (
 // The network of sandboxes that have no way out: a network namespace with lo
 // and no route. It is the seat's, so that sandboxes in a row may have the same
 // one as long as none has left a mark in it (docs/adr/0015). A sandbox has no
-// power over it: it belongs to the cell's user namespace.
+// power over it: it belongs to the cell's user namespace. A cell's first seat
+// has the one that the cell was made with, in which nothing else ever is.
 
 // ownNetwork tells whether a plan's sandboxes make a network namespace
 // themselves. A seat that is a fork of a template cannot make one: it has no
@@ -65,7 +66,12 @@ func (s *Seat) cleanNetwork() error {
 		return err
 	}
 	r.close()
-	// what each sandbox's is compared with
+	return s.hasNetwork()
+}
+
+// hasNetwork notes that the seat has a network namespace as it was made. It
+// compares: with this one each sandbox's is compared.
+func (s *Seat) hasNetwork() error {
 	same, err := namespaces.SameNet(s.pid, os.Getpid())
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.orderSeat(leaf)
+	s, err := c.orderSeat(leaf, laterSeat)
 	if err != nil {
 		return nil, errors.Join(err, leaf.Remove(0))
 	}
@@ -67,13 +67,13 @@ func (c *Cell) NewSeat(ctx context.Context) (*Seat, error) {
 
 // orderSeat tells the keeper to fork a seat that enters the leaf; seatOrdered
 // must follow. The caller holds the conversation with the keeper.
-func (c *Cell) orderSeat(leaf *cgroup.Leaf) (*Seat, error) {
+func (c *Cell) orderSeat(leaf *cgroup.Leaf, which ordinal) (*Seat, error) {
 	doors, err := leaf.Doors()
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll(doors)
-	tape, err := seatTape(len(doors))
+	tape, err := seatTape(len(doors), which)
 	if err != nil {
 		return nil, err
 	}

@@ -56,12 +56,23 @@ var lastCap = sync.OnceValue(func() int {
 })
 
 // seatTape moves a seat into the leaf whose doors are registers 1 and up.
-// Register 0 is its socket.
-func seatTape(doors int) (keeper.Tape, error) {
+// Register 0 is its socket. The first seat makes the cell's network its own.
+func seatTape(doors int, which ordinal) (keeper.Tape, error) {
 	b := keeper.NewBuilder(1 + doors)
 	enterLeaf(b, 1, doors)
+	if which == firstSeat {
+		loopbackUp(b)
+	}
 	return b.Encode(keeper.MsgSeat, 0)
 }
+
+// ordinal says which seat of its cell one is.
+type ordinal int
+
+const (
+	laterSeat ordinal = iota
+	firstSeat
+)
 
 // enterLeaf moves the process that runs the tape, which must have one thread,
 // into the leaf whose doors are the registers from first on.

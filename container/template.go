@@ -66,7 +66,7 @@ func (c *Cell) preload(p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	seat, err := c.orderSeat(leaf)
+	seat, err := c.orderSeat(leaf, laterSeat)
 	if err != nil {
 		return errors.Join(err, leaf.Remove(0))
 	}
