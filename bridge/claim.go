@@ -11,8 +11,9 @@ import (
 
 // Claiming a request, in steps:
 //
-//  1. lstat: what is no regular file is never moved, opened or read. (A
-//     directory moved out of what the program sees would be a way out.)
+//  1. lstat: what is no regular file, or in TextDir no link, is never moved,
+//     opened or read. (A directory moved out of what the program sees would be
+//     a way out.)
 //  2. rename into Claim, where no program changes names: from here on the name
 //     means this inode.
 //  3. openat2, without following and without waiting, and fstat: regular, one
@@ -20,6 +21,8 @@ import (
 //  4. read what it holds, and a byte more to see whether it grows. The bytes
 //     may still change behind us; what is decoded, recorded and run is this
 //     one copy in memory.
+//
+// For a link of TextDir readlink takes the place of the last two.
 //
 // What can wait until the answer is there waits: closing and removing.
 
@@ -52,7 +55,7 @@ func (s *FileServer) take(h hint) (c *call, unsure bool) {
 		return nil, false // taken before, or gone
 	case err != nil:
 		return nil, true
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+	case st.Mode&unix.S_IFMT != h.place.kind():
 		s.refuse(h, name, st)
 		return nil, false
 	case h.made:
@@ -86,7 +89,7 @@ func (s *FileServer) named(p place, call func(dir int) error) error {
 	return err
 }
 
-// refuse answers for what is no regular file and removes it unread. A
+// refuse answers for what is of another kind and removes it unread. A
 // directory that is not empty stays, and is spoken of once.
 func (s *FileServer) refuse(h hint, name string, st unix.Stat_t) {
 	flags := 0
@@ -112,7 +115,11 @@ func (s *FileServer) serve(h hint, cl claim) *call {
 		return s.admit(h, cl, r, nil)
 	}
 	var raw []byte
-	raw, r.fault = s.read(h, &cl)
+	if h.place == inText {
+		raw, r.fault = s.readText(h, &cl)
+	} else {
+		raw, r.fault = s.read(h, &cl)
+	}
 	r.Bytes = int64(len(raw))
 	if r.fault != nil {
 		return s.admit(h, cl, r, nil)
@@ -187,16 +194,22 @@ func openClaimed(dir int, name string) (fd int, err error) {
 // fetch reads up to limit bytes. It does not ask a second time whether a file
 // has ended that gave less.
 func (s *FileServer) fetch(fd int, limit int64) ([]byte, error) {
-	if int64(cap(s.buf)) < limit {
-		s.buf = make([]byte, limit)
-	}
+	buf := s.room(limit)
 	for {
-		n, err := unix.Read(fd, s.buf[:limit])
+		n, err := unix.Read(fd, buf)
 		if err == unix.EINTR {
 			continue
 		}
-		return s.buf[:max(n, 0)], err
+		return buf[:max(n, 0)], err
 	}
+}
+
+// room is space for n bytes of a request.
+func (s *FileServer) room(n int64) []byte {
+	if int64(cap(s.buf)) < n {
+		s.buf = make([]byte, n)
+	}
+	return s.buf[:n]
 }
 
 // admit passes a request to the broker, whose answer goes to a file.

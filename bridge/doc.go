@@ -6,6 +6,7 @@
 // The program sees one small file system at Dir:
 //
 //	/workspace/_rpc/req/req_<id>.json     written by the program, by rename
+//	/workspace/_rpc/req/.text/            for requests that are texts, see below
 //	/workspace/_rpc/resp/resp_<id>.json   written by the host, read-only inside
 //	/workspace/_rpc/resp/resp_<id>.done   empty; made there, not moved, once the answer is whole
 //	/workspace/_rpc/sdk/                  the generated modules, read-only inside
@@ -25,6 +26,12 @@
 // Code. A request file directly in Dir is served as well, and its answer is then
 // also linked there.
 //
+// A request may also be a text: a symbolic link req/.text/req_<id>.json whose
+// text, up to 4095 bytes, is the request. Nobody follows it. It is whole at
+// once, and making it takes one system call, as does reading it. Its answer has
+// no mark: resp_<id>.json is such a link as well, or a file if it is longer or
+// space is short, and whole as soon as it is there. Our modules ask so.
+//
 // An answer stays until it is acknowledged. When space is short, the oldest ones
 // that were not go: first those older than a second or followed by many others.
 // A second request with an id whose answer is there, or on its way, gets no
@@ -32,8 +39,8 @@
 //
 // # Five steps
 //
-// Claim: a request is renamed into a directory that only the host sees, opened,
-// judged and read into memory; claim.go has the steps. Decode: strictly, from
+// Claim: a request is renamed into a directory that only the host sees, judged
+// and read into memory; claim.go has the steps. Decode: strictly, from
 // that copy. Admit: known tool, arguments by its schema, limits, approval. Run:
 // the tool, with its own time limit and a guard against panics. Reply: written
 // under another name, renamed, then marked done. The Broker does the middle
@@ -54,4 +61,5 @@ const (
 	ReqDir  = "req"
 	RespDir = "resp"
 	SDKDir  = "sdk"
+	TextDir = ".text" // in ReqDir
 )

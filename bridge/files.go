@@ -35,7 +35,17 @@ type place int
 const (
 	inReq place = iota
 	inFlat
+	inText
+	places
 )
+
+// kind is what a request is there, as lstat says it.
+func (p place) kind() uint32 {
+	if p == inText {
+		return unix.S_IFLNK
+	}
+	return unix.S_IFREG
+}
 
 // Bounds of the file transport.
 const (
@@ -71,7 +81,8 @@ type FileServer struct {
 	b       *Broker
 	h       Handles
 	files   Files
-	dirs    [2]int // Req and Flat
+	text    *os.File // handle of TextDir
+	dirs    [places]int
 	resp    int
 	claims  int
 	device  uint64
@@ -119,8 +130,11 @@ func (s *FileServer) open() error {
 			return errors.New("cannot serve files: a directory handle is missing")
 		}
 	}
+	if err := s.openText(); err != nil {
+		return fmt.Errorf("cannot serve files: %w", err)
+	}
 	// The numbers stay valid until forget, which comes after their last use.
-	s.dirs = [2]int{inReq: int(s.h.Req.Fd()), inFlat: int(s.h.Flat.Fd())}
+	s.dirs = [places]int{inReq: int(s.h.Req.Fd()), inFlat: int(s.h.Flat.Fd()), inText: int(s.text.Fd())}
 	s.resp, s.claims = int(s.h.Resp.Fd()), int(s.h.Claim.Fd())
 	var req, claim unix.Stat_t
 	if err := errors.Join(unix.Fstat(s.dirs[inReq], &req), unix.Fstat(s.claims, &claim)); err != nil {
@@ -165,7 +179,7 @@ func (s *FileServer) forget() {
 	s.out.closed = true
 	s.sweep()
 	s.out.mu.Unlock()
-	for _, f := range []*os.File{s.h.Flat, s.h.Req, s.h.Resp, s.h.Claim} {
+	for _, f := range []*os.File{s.h.Flat, s.h.Req, s.h.Resp, s.h.Claim, s.text} {
 		if f != nil {
 			f.Close()
 		}
@@ -188,7 +202,7 @@ func (s *FileServer) tell(p place, name []byte, mask uint32) bool {
 	if len(s.queue) >= queueMax {
 		s.rescan = true
 	} else {
-		made := mask&(unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE) == 0
+		made := p != inText && mask&(unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE) == 0
 		s.queue = append(s.queue, hint{id, p, made})
 	}
 	return true

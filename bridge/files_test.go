@@ -307,7 +307,7 @@ func waitFor(t testing.TB, ok func() bool) {
 // host stays with its handles and ends cleanly.
 func TestDirectoriesGoAway(t *testing.T) {
 	for name, do := range map[string]func(r *rig) error{
-		"removed": func(r *rig) error { return os.Remove(r.dir + "/req") },
+		"removed": func(r *rig) error { return os.RemoveAll(r.dir + "/req") },
 		"renamed": func(r *rig) error { return os.Rename(r.dir+"/req", r.dir+"/other") },
 		"swapped for a link": func(r *rig) error {
 			must(r.t, os.Rename(r.dir+"/req", r.dir+"/other"))

@@ -44,9 +44,9 @@ type replies struct {
 
 // kept is an answer that is there.
 type kept struct {
-	at   time.Time
-	flat bool
-	size int // bytes
+	at    time.Time
+	place place // of the request
+	size  int   // bytes
 }
 
 func (r *replies) init() {
@@ -89,15 +89,15 @@ func (s *FileServer) reply(h hint, a Answer) {
 	if s.out.closed {
 		return
 	}
-	err := s.put(h.id, body)
+	err := s.put(h, body)
 	if full(err) {
-		err = s.squeeze(h.id, a, body)
+		err = s.squeeze(h, a, body)
 	}
 	if err != nil {
 		// Only this call fails: its program waits until its own time is over.
 		return
 	}
-	s.out.kept[h.id] = kept{time.Now(), h.place == inFlat, len(body)}
+	s.out.kept[h.id] = kept{time.Now(), h.place, len(body)}
 	s.out.order = append(s.out.order, h.id)
 	if h.place == inFlat {
 		s.link(h.id)
@@ -115,18 +115,22 @@ func (s *FileServer) reply(h hint, a Answer) {
 }
 
 // put makes both files of an answer: whole under another name, renamed, then
-// marked done. It leaves nothing behind if it fails.
-func (s *FileServer) put(id string, body []byte) error {
+// marked done. It leaves nothing behind if it fails. Whoever asked by a text
+// waits for no mark.
+func (s *FileServer) put(h hint, body []byte) error {
 	var unmarked bool
 	err := s.h.Owner.Do(func() error {
-		if err := s.write(id, body); err != nil {
+		if h.place == inText && len(body) <= textMax {
+			return s.putText(h.id, body)
+		}
+		if err := s.write(h.id, body); err != nil {
 			return err
 		}
-		unmarked = s.mark(id) != nil
+		unmarked = h.place != inText && s.mark(h.id) != nil
 		return nil
 	})
 	if unmarked {
-		s.markAnyhow(id)
+		s.markAnyhow(h.id)
 	}
 	return err
 }
@@ -209,8 +213,11 @@ func (s *FileServer) remove(id string) bool {
 	}
 	delete(s.out.kept, id)
 	for _, suffix := range []string{doneSuffix, jsonSuffix} {
+		if suffix == doneSuffix && k.place == inText {
+			continue // it has none
+		}
 		unix.Unlinkat(s.resp, respPrefix+id+suffix, 0)
-		if k.flat {
+		if k.place == inFlat {
 			unix.Unlinkat(s.dirs[inFlat], respPrefix+id+suffix, 0)
 		}
 	}

@@ -46,30 +46,30 @@ func (s *FileServer) makeSpare(n string) error {
 // squeeze answers a call although the file system is full: what was read and
 // old answers go first; then the error that there is no space takes the place of the answer;
 // then the reserve. It neither waits nor tries without end.
-func (s *FileServer) squeeze(id string, a Answer, body []byte) error {
+func (s *FileServer) squeeze(h hint, a Answer, body []byte) error {
 	s.sweep()
-	err := s.put(id, body)
+	err := s.put(h, body)
 	for full(err) && s.evict(evictBatch, spare) > 0 {
-		err = s.put(id, body)
+		err = s.put(h, body)
 	}
 	if a.Err == nil || len(body) > reserveBytes {
 		a.Value, a.Err = nil, fault(CodeNoSpace)
-		body = appendAnswer(nil, id, a)
+		body = appendAnswer(nil, h.id, a)
 		if full(err) {
-			err = s.put(id, body)
+			err = s.put(h, body)
 		}
 	}
 	if full(err) {
-		err = s.h.Owner.Do(func() error { return s.fromReserve(id, body) })
+		err = s.h.Owner.Do(func() error { return s.fromReserve(h, body) })
 	}
 	if full(err) && s.evict(reserved, take) > 0 {
-		err = s.put(id, body)
+		err = s.put(h, body)
 	}
 	return err
 }
 
 // fromReserve answers with a pair of the reserve.
-func (s *FileServer) fromReserve(id string, body []byte) error {
+func (s *FileServer) fromReserve(h hint, body []byte) error {
 	n, ok := s.takeSpare()
 	if !ok {
 		return unix.ENOSPC
@@ -84,12 +84,15 @@ func (s *FileServer) fromReserve(id string, body []byte) error {
 	}
 	unix.Close(fd)
 	if err == nil {
-		err = unix.Renameat(s.claims, "b"+n, s.resp, respPrefix+id+jsonSuffix)
+		err = unix.Renameat(s.claims, "b"+n, s.resp, respPrefix+h.id+jsonSuffix)
 	}
-	if err == nil {
-		err = s.reservedMark(n, id)
+	switch {
+	case err != nil:
+		return err
+	case h.place == inText:
+		return unix.Unlinkat(s.claims, "d"+n, 0)
 	}
-	return err
+	return s.reservedMark(n, h.id)
 }
 
 // markAnyhow marks an answer although the file system is full. It is there and

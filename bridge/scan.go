@@ -24,9 +24,13 @@ type found struct {
 	changed unix.Timespec
 }
 
-// scan reads both directories and serves what is in them.
+// scan reads all directories and serves what is in them.
 func (s *FileServer) scan() {
-	s.ignored(0, s.scanDir(inReq)+s.scanDir(inFlat))
+	junk := 0
+	for p := range places {
+		junk += s.scanDir(p)
+	}
+	s.ignored(0, junk)
 }
 
 // scanDir reads one directory and counts what is no request.

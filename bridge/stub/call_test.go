@@ -3,6 +3,8 @@ package stub_test
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -243,3 +245,46 @@ Arguments (JSON schema):
   "type": "object",
 no page: 11
 use: 2`
+
+// Requests are texts as far as they are short enough, in bytes, and answers
+// too; where there is no place for texts, they are files.
+func TestTextsAndFiles(t *testing.T) {
+	testenv.Require(t, testenv.Python3, testenv.Node)
+	h := serve(t, bridge.Options{MaxCalls: bridge.NoLimit}, tools(t)...)
+	for _, program := range [][]string{
+		{python, "-c", `
+from isolate_tools import echo
+for size in (*range(4000, 4100), 10000, 100000):
+    for letter in "xé":
+        value = letter * (size // len(letter.encode()))
+        if echo(a=value) != {"a": value}:
+            print("another answer", size, letter)
+print("all")`},
+		{"node", "-e", `
+const { echo } = require('isolate-tools');
+(async () => {
+  for (let size = 4000; size < 4100; size++) {
+    for (const letter of ['x', 'é']) {
+      const value = letter.repeat(size / Buffer.byteLength(letter));
+      if ((await echo({ a: value })).a !== value || echo.sync({ a: value }).a !== value) console.log('another answer', size, letter);
+    }
+  }
+  console.log('all');
+})();`},
+	} {
+		if got := h.output(t, program[0], program[1:]...); got != "all" {
+			t.Errorf("%s: %s", program[0], got)
+		}
+	}
+	if err := os.Remove(filepath.Join(h.bridge, bridge.ReqDir, bridge.TextDir)); err != nil {
+		t.Fatal(err) // it was left empty
+	}
+	for _, program := range [][]string{
+		{python, "-c", `from isolate_tools import echo; print(echo(a=1)["a"])`},
+		{"node", "-e", `require('isolate-tools').echo({ a: 1 }).then((e) => console.log(e.a))`},
+	} {
+		if got := h.output(t, program[0], program[1:]...); got != "1" {
+			t.Errorf("%s without texts: %s", program[0], got)
+		}
+	}
+}

@@ -6,8 +6,12 @@ const fs = require('fs');
 
 const dir = process.env.ISOLATE_BRIDGE || '/workspace/_rpc';
 
-// Where requests are written. Nobody watches there: the host is woken once, by
-// the whole request.
+// A small request is the text of a symbolic link that nobody follows: one system
+// call, and the host is woken once.
+const texts = `${dir}/req/.text`;
+const TEXT_MAX = 4095; // bytes
+
+// Where others are written. Nobody watches there.
 const partials = `${dir}/req/.tmp-new`;
 
 const LOOK_AGAIN = 500; // ms after which an answer is found whose event was missed
@@ -98,6 +102,7 @@ function send(id, tool, args) {
     const request = { tool, args: args === undefined || args === null ? {} : args };
     if (acked.length) request.ack = acked;
     const body = encode(tool, request);
+    if (text(id, body)) return;
     create(partial, body);
     fs.renameSync(partial, `${dir}/req/req_${id}.json`);
   } catch (err) {
@@ -108,6 +113,17 @@ function send(id, tool, args) {
       throw new ToolLimit('no_space', 'there is no space for the request', null, tool);
     }
     throw new BridgeClosed('closed', `the bridge takes no requests: ${err.code}`, null, tool);
+  }
+}
+
+// text sends a small request; false if it cannot be sent so.
+function text(id, body) {
+  if (body.length > TEXT_MAX || Buffer.byteLength(body) > TEXT_MAX) return false;
+  try {
+    fs.symlinkSync(body, `${texts}/req_${id}.json`);
+    return true;
+  } catch {
+    return false; // what is wrong is the same for a file
   }
 }
 
@@ -131,6 +147,11 @@ let page; // of one small answer
 
 // read is readFileSync with half of its work for a small file.
 function read(path) {
+  try {
+    return fs.readlinkSync(path);
+  } catch (err) {
+    if (err.code !== 'EINVAL') throw err;
+  }
   const fd = fs.openSync(path);
   try {
     page ||= Buffer.allocUnsafeSlow(16384);
@@ -157,7 +178,7 @@ function receive(id, tool) {
 
 let randomUUID; // loaded for the first call
 const newID = () => (randomUUID ||= require('crypto').randomUUID)();
-const answered = (id) => fs.existsSync(`${dir}/resp/resp_${id}.json`);
+const answered = (id) => fs.lstatSync(`${dir}/resp/resp_${id}.json`, { throwIfNoEntry: false }) !== undefined;
 const gone = () => !fs.existsSync(`${dir}/resp`);
 
 const waiting = new Map(); // id to the function that ends the wait
