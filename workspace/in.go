@@ -193,7 +193,7 @@ func (c *inCopy) directory(t tree) error {
 func (c *inCopy) count(entries int) error {
 	c.names -= entries
 	if c.names < 0 {
-		return fmt.Errorf("the inputs have more than %d entries; leave some out, or pack them into one archive", c.lim.MaxFiles)
+		return overLimit(fmt.Sprintf("the inputs have more than %d entries; leave some out, or pack them into one archive", c.lim.MaxFiles))
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c *inCopy) entry(t tree, name string) error {
 
 func (c *inCopy) subdirectory(t tree, name, target string) error {
 	if t.depth >= c.lim.MaxDepth {
-		return fmt.Errorf("%s is deeper than %d directories; leave it out, or pack it into an archive", dirfd.Shown(target), c.lim.MaxDepth)
+		return overLimit(fmt.Sprintf("%s is deeper than %d directories; leave it out, or pack it into an archive", dirfd.Shown(target), c.lim.MaxDepth))
 	}
 	src, err := dirfd.OpenBeneath(t.src, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -272,10 +272,10 @@ func (c *inCopy) openFile(t tree, name, target string, st unix.Stat_t) error {
 func (c *inCopy) file(dst *os.File, target string, src *os.File, st unix.Stat_t) error {
 	switch {
 	case st.Size > c.lim.MaxFile && c.lim.MaxFile < c.lim.MaxBytes:
-		return fmt.Errorf("%s holds more than %s, the limit of one file", dirfd.Shown(target), bytesText(c.lim.MaxFile))
+		return overLimit(fmt.Sprintf("%s holds more than %s, the limit of one file", dirfd.Shown(target), bytesText(c.lim.MaxFile)))
 	case st.Size > c.lim.MaxBytes-c.m.Bytes:
-		return fmt.Errorf("with %s the inputs hold more than %s, the limit of the workspace; raise it with --disk",
-			dirfd.Shown(target), bytesText(c.lim.MaxBytes))
+		return overLimit(fmt.Sprintf("with %s the inputs hold more than %s, the limit of the workspace; raise it with --disk",
+			dirfd.Shown(target), bytesText(c.lim.MaxBytes)))
 	}
 	mode, note := filePerm(st.Mode), ""
 	if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
@@ -373,9 +373,9 @@ func (c *inCopy) explain(dir *os.File, err error) error {
 	}
 	files, size := capacity(dir)
 	if files.total > 0 && files.free == 0 {
-		return fmt.Errorf("%w: the workspace has its limit of %d files and directories; raise it with --inodes", err, files.total)
+		return fmt.Errorf("%w: %w", err, overLimit(fmt.Sprintf("the workspace has its limit of %d files and directories; raise it with --inodes", files.total)))
 	}
-	return fmt.Errorf("%w: the workspace is full, its disk limit is %s; raise it with --disk", err, bytesText(size.total))
+	return fmt.Errorf("%w: %w", err, overLimit(fmt.Sprintf("the workspace is full, its disk limit is %s; raise it with --disk", bytesText(size.total))))
 }
 
 // amount is how much a file system holds; all 0 when it does not say.

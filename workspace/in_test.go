@@ -246,6 +246,9 @@ func TestCopyInOverLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", lim, err, want)
 		}
+		if errors.Is(err, ErrLimit) != (want != "negative") {
+			t.Errorf("%+v: whether %v is of a limit is not told", lim, err)
+		}
 	}
 	in(t, Limits{MaxBytes: 200, MaxFile: 100, MaxFiles: 5, MaxDepth: 3}, Input{Source: src})
 	if m, _ := in(t, Limits{MaxName: 1}, Input{Source: src + "/d", Target: "long/enough"}); len(m.Skipped) != 0 {
@@ -278,7 +281,7 @@ func TestCopyInFull(t *testing.T) {
 	put(t, src+"/big", strings.Repeat("x", 3<<20), 0o644)
 	ws := sandboxTree(t)
 	m, err := CopyIn(t.Context(), handle(t, ws), []Input{{Source: src}}, Limits{})
-	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "its disk limit is 1 MiB; raise it with --disk") {
+	if !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "its disk limit is 1 MiB; raise it with --disk") {
 		t.Errorf("%v", err)
 	}
 	if names, _ := os.ReadDir(ws); len(names) != 2 || len(m.Files) != 0 {

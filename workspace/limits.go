@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -78,6 +79,16 @@ func (l Limits) filled() (Limits, error) {
 	l.MaxName = min(l.MaxName, dirfd.MaxName)
 	return l, nil
 }
+
+// ErrLimit is what the error of a CopyIn is (errors.Is) that does not fit into
+// its Limits or into the workspace. The text of the error says what to do.
+var ErrLimit = errors.New("over a limit")
+
+// overLimit is the text of such an error.
+type overLimit string
+
+func (o overLimit) Error() string        { return string(o) }
+func (o overLimit) Is(target error) bool { return target == ErrLimit }
 
 // Problem is one reason not to begin a copy. Its fields are those of
 // plan.Problem, so that one converts to the other.

@@ -122,6 +122,9 @@ func TestErrors(t *testing.T) {
 		{"close fails", &fake{closeErr: errors.New("cannot remove cgroup \"x\": device busy")}, nil, toldAs(errors.New("cannot remove cgroup \"x\": device busy"))},
 		{"close fails after a plan", &fake{closeErr: broken}, []string{"--explain"}, toldAs(broken)},
 		{"no room", &fake{openErr: fmt.Errorf("cannot make it: %w", syscall.ENOSPC)}, nil, "error: cannot make it: no space left on device\nhint: make room there, or write to another place\n"},
+		{"too much to copy", &fake{run: func(context.Context, isolate.Cmd) (isolate.Result, error) {
+			return isolate.Result{}, fmt.Errorf("cannot copy it; raise it: %w", workspace.ErrLimit)
+		}}, nil, "error: cannot copy it; raise it: over a limit\n"},
 		{"no descriptors", &fake{openErr: fmt.Errorf("cannot open it: %w", syscall.EMFILE)}, nil, "error: cannot open it: too many open files\nhint: raise the limit of open files: ulimit -n 4096\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -72,6 +72,8 @@ func problemsOf(err error) []plan.Problem {
 // remedy is what to do about an error that says nothing about it itself.
 func remedy(err error) string {
 	switch {
+	case errors.Is(err, workspace.ErrLimit):
+		return ""
 	case errors.Is(err, syscall.ENOSPC):
 		return "make room there, or write to another place"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
