@@ -226,6 +226,9 @@ func (c *call) result(ctx context.Context, v json.RawMessage) (json.RawMessage, 
 	if !ok {
 		return nil, fault(CodeBadResult, "is not one JSON value")
 	}
+	if exceeds(v) {
+		return nil, fault(CodeBadResult, "holds a number that is too big to be read")
+	}
 	if why := c.tool.output.misfit(v); why != "" {
 		return nil, fault(CodeBadResult, why)
 	}

@@ -105,6 +105,43 @@ func native(v any) any {
 	return v
 }
 
+// exceeds tells whether a number of v, which is valid JSON, is one that programs
+// read as infinity. Whole numbers without an exponent are not: they have any
+// size.
+func exceeds(v []byte) bool {
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"':
+			i += stringLen(v[i:]) - 1
+		case '0' <= c && c <= '9':
+			n := len(v[i:]) - len(bytes.TrimLeft(v[i:], "0123456789.eE+-"))
+			text := v[i : i+n]
+			i += n - 1
+			// below that length only an exponent of three digits gets so far
+			if n < 5 || !bytes.ContainsAny(text, ".eE") {
+				continue
+			}
+			if _, err := strconv.ParseFloat(string(text), 64); err != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stringLen is the length of the JSON string at the beginning of v, with its
+// quotes.
+func stringLen(v []byte) int {
+	end := 1
+	for end < len(v) && v[end] != '"' {
+		if v[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	return end + 1
+}
+
 // oneLine checks that v is one JSON value of valid UTF-8 and takes white space
 // out of it. It is for what tools return: that may be large and deep.
 func oneLine(v json.RawMessage) (json.RawMessage, bool) {

@@ -200,6 +200,22 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+// A tool's number that programs would read as infinity is none of their values.
+func TestExceeds(t *testing.T) {
+	for in, want := range map[string]bool{
+		`1e999`: true, `[0,-1e309]`: true, `{"a":1E+400}`: true, "1" + strings.Repeat("0", 400) + ".0": true,
+		`1e308`: false, `-1.7976931348623157e308`: false, `1e-999`: false, "1" + strings.Repeat("0", 400): false,
+		`"1e999"`: false, `{"1e999":["\\","\"1e999"],"e":2}`: false, `"\\"`: false, `true`: false, `[1e1,"",1e999]`: true,
+	} {
+		if !json.Valid([]byte(in)) {
+			t.Errorf("%s is no JSON", in)
+		}
+		if got := exceeds([]byte(in)); got != want {
+			t.Errorf("%s: %v, want %v", in, got, want)
+		}
+	}
+}
+
 // FuzzDecode: what passes is what encoding/json reads, has a canonical form
 // that passes again unchanged, and keeps within the bounds.
 func FuzzDecode(f *testing.F) {
