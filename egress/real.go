@@ -83,7 +83,7 @@ func (s *Seen) isFor(h Host, port uint16) bool {
 	case SeenTLS:
 		return sameName(s.Server, h.Name)
 	case SeenHTTP:
-		return sameAuthority(s.Host, Flow{Host: h, Port: port})
+		return SameAuthority(s.Host, Flow{Host: h, Port: port})
 	}
 	return false
 }

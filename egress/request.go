@@ -31,7 +31,7 @@ func (g *Generation) DecideRequest(at time.Time, f Flow, q Request) Decision {
 	switch {
 	case q.Method == "CONNECT" || q.Method == "TRACE" || !token(q.Method):
 		return no(ReasonMethodNotAllowed)
-	case !sameAuthority(q.Host, f):
+	case !SameAuthority(q.Host, f):
 		return no(ReasonHostMismatch)
 	case d.Rule == "full" && d.Protocol == TCP:
 		return d
@@ -69,9 +69,9 @@ func (r *rule) request(q Request) Reason {
 	return ""
 }
 
-// sameAuthority tells whether a Host header names the flow's host, with no port
+// SameAuthority tells whether a Host header names the flow's host, with no port
 // or the flow's.
-func sameAuthority(host string, f Flow) bool {
+func SameAuthority(host string, f Flow) bool {
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:i], host[i+1:]

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +20,7 @@ const maxHead = 64 << 10
 // reads it: programs differ in what they make of the rest.
 type head struct {
 	target string // as sent
-	host   string
+	host   string // of the Host header; "" only of a CONNECT that has none
 	// absolute is whether the target is a URL, as clients of a proxy send it.
 	absolute bool
 }
@@ -99,10 +101,24 @@ func readHead(b []byte) (head, error) {
 	switch {
 	case lengths > 1 || encodings > 1 || lengths+encodings > 1:
 		return h, errFrames
+	case hosts == 0 && first[0] == http.MethodConnect:
+		return h, nil // of HTTP/1.0, as Python before 3.12 sends it
 	case hosts != 1:
 		return h, errHead
 	}
 	return h, nil
+}
+
+// agrees tells whether the Host header of a CONNECT, if it has one, names its
+// target.
+func (h head) agrees() bool {
+	host, port, err := net.SplitHostPort(h.target)
+	if h.host == "" || err != nil {
+		return h.host == ""
+	}
+	number, _ := strconv.ParseUint(port, 10, 16)
+	target, err := egress.ParseHost(host)
+	return err == nil && egress.SameAuthority(h.host, egress.Flow{Host: target, Port: uint16(number)})
 }
 
 func digits(s string) bool {

@@ -190,6 +190,7 @@ func TestConnect(t *testing.T) {
 		{"[::7f00:1]:80", 403, egress.ReasonAddrDenied},
 		{"9.9.9.9:443", 403, egress.ReasonIPLiteral},
 		{"allowed.example:0", 400, egress.ReasonNameInvalid},
+		{"allowed.example:443", 400, egress.ReasonHostMismatch}, // of the Host header
 	} {
 		got := talk(t, proxy(), "CONNECT "+c.target+" HTTP/1.1\r\nHost: x\r\n\r\nCONNECT allowed.example:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 		if len(got) != 1 || got[0].StatusCode != c.want || got[0].Header.Get("X-Isolate-Reason") != string(c.reason) {
@@ -206,6 +207,13 @@ func TestConnect(t *testing.T) {
 			t.Fatalf("%s: %v, %v", target, r, err)
 		}
 		return c
+	}
+	for _, host := range []string{"", "Host: allowed.example\r\n", "Host: Allowed.Example.:443\r\n"} {
+		c := proxy()
+		fmt.Fprintf(c, "CONNECT allowed.example:443 HTTP/1.0\r\n%s\r\n", host)
+		if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != 200 {
+			t.Errorf("%q: %v, %v", host, r, err)
+		}
 	}
 	good := tls.Client(connect("ALLOWED.example.:443"), &tls.Config{ServerName: "allowed.example", RootCAs: pool})
 	if err := good.Handshake(); err != nil {

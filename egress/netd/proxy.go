@@ -61,9 +61,20 @@ func (n *Network) tunnel(c *inside, br *bufio.Reader, h head) {
 		n.refuseProxy(c, egress.Event{Host: h.target}, egress.Decision{Reason: egress.ReasonNameInvalid}, http.StatusBadRequest)
 		return
 	}
-	if fl := n.flowTo(c, h.target, ""); fl != nil {
-		fl.through(&buffered{c, br}, []byte("HTTP/1.1 200 Connection established\r\n\r\n"), func(d egress.Decision) { refuseHTTP(c, statusOf(d.Reason), d) })
+	fl := n.flowTo(c, h.target, "")
+	if fl == nil {
+		return
 	}
+	if fl.d.Allowed() && !h.agrees() {
+		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonHostMismatch
+	}
+	fl.through(&buffered{c, br}, []byte("HTTP/1.1 200 Connection established\r\n\r\n"), func(d egress.Decision) {
+		status := statusOf(d.Reason)
+		if d.Reason == egress.ReasonHostMismatch {
+			status = http.StatusBadRequest // no other connection would be the right one
+		}
+		refuseHTTP(c, status, d)
+	})
 }
 
 // through carries a flow that a proxy was asked for: granted tells the program
