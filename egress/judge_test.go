@@ -242,3 +242,26 @@ func TestExempt(t *testing.T) {
 		}
 	}
 }
+
+// A range that no rule opens is an error when the policy is read, not a rule of
+// which nothing comes.
+func TestClosedRanges(t *testing.T) {
+	for cidr, good := range map[string]bool{
+		"169.254.169.254/32": false, "100.100.100.200/32": false, "168.63.129.16/32": false, "fd00:ec2::254/128": false, "169.254.0.0/16": false,
+		"224.0.0.251/32": false, "255.255.255.255/32": false, "0.0.0.0/8": false, "192.0.2.0/24": false, "198.18.0.0/16": false, "fe80::/64": false,
+		"10.0.0.0/8": true, "100.64.0.0/10": true, "fd00::/8": true, "9.9.9.0/24": true, "0.0.0.0/0": true, "168.63.129.0/24": true,
+	} {
+		for name, r := range map[string]Rule{
+			"cidr": {CIDR: cidr, Protocol: TCP, Ports: []int{80}}, "private": {Name: "a.example", Private: []string{cidr}},
+		} {
+			if bad := restricted(r).Check(); (len(bad) == 0) != good {
+				t.Errorf("%s %s: %v", name, cidr, bad)
+			}
+		}
+	}
+	tunnel := restricted(Rule{CIDR: "198.18.5.0/24", Protocol: TCP, Ports: []int{80}})
+	tunnel.Exempt = []string{"198.18.0.0/16"}
+	if bad := tunnel.Check(); bad != nil {
+		t.Errorf("a range that a tunnel gives out: %v", bad)
+	}
+}

@@ -231,7 +231,10 @@ func (p Policy) Check() []Problem {
 		c.add("mode", "cannot have network rules with mode none", "set the mode to restricted")
 	}
 	for i, r := range p.Rules {
-		c.rule(fmt.Sprintf("allow[%d]", i), r)
+		at := fmt.Sprintf("allow[%d]", i)
+		c.rule(at, r)
+		c.closed(at+".cidr", []string{r.CIDR}, p.Exempt)
+		c.closed(at+".private", r.Private, p.Exempt)
 	}
 	for i, d := range p.Deny {
 		c.target(fmt.Sprintf("deny[%d]", i), d.Name, d.CIDR, publicSuffixAllowed)
@@ -322,6 +325,42 @@ func (c *checker) loopback(at string, r Rule) {
 	}
 }
 
+// closed refuses ranges that no rule opens: metadata services, the link, what no
+// host has. Loopback has words of its own.
+func (c *checker) closed(at string, list, exempt []string) {
+	for _, r := range readable(list) {
+		var class Class
+		for _, k := range ranges {
+			if k.class != ClassPrivate && k.class != ClassLoopback && within(k.in, r) && !within(readable(exempt), r) {
+				class = k.class
+			}
+		}
+		if within(metadata, r) {
+			class = ClassMetadata
+		}
+		if class != "" {
+			c.add(at, fmt.Sprintf("cannot allow %s: no sandbox reaches an address of class %s", r, class), "give the program a tool that asks the service")
+		}
+	}
+}
+
+// readable are the ranges of a list that are ranges; of the others is told
+// elsewhere.
+func readable(list []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range list {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// within tells whether all of r lies in one range of a list.
+func within(list []netip.Prefix, r netip.Prefix) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(r.Addr()) && p.Bits() <= r.Bits() })
+}
+
 func (c *checker) ports(at string, ports []int) {
 	for _, p := range ports {
 		if p < 1 || p > 65535 {
@@ -335,13 +374,9 @@ var tunnels = prefixes("198.18.0.0/15", "240.0.0.0/4", "100.64.0.0/10", "fc00::/
 
 // exempt checks that no range is opened that leads to this machine or its link.
 func (c *checker) exempt(list []string) {
-	for _, s := range list {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			continue // told already
-		}
-		if !slices.ContainsFunc(tunnels, func(t netip.Prefix) bool { return t.Contains(p.Addr()) && t.Bits() <= p.Bits() }) {
-			c.add("exempt", fmt.Sprintf("cannot exempt %q: no tunnel gives out addresses of it", s), "exempt a part of 198.18.0.0/15, 240.0.0.0/4, 100.64.0.0/10 or fc00::/7")
+	for _, p := range readable(list) {
+		if !within(tunnels, p) {
+			c.add("exempt", fmt.Sprintf("cannot exempt %q: no tunnel gives out addresses of it", p), "exempt a part of 198.18.0.0/15, 240.0.0.0/4, 100.64.0.0/10 or fc00::/7")
 		}
 	}
 }

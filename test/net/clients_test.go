@@ -22,6 +22,7 @@ var clients = []struct {
 	{"curl", "curl", "curl -sSL https://registry.example/redirect?to=https://cdn.example/x", "cdn.example /x", false},
 	{"curl socks", "curl", "curl -sSL --noproxy '' --socks5-hostname 198.18.0.1:1080 https://registry.example/redirect?to=https://cdn.example/x", "cdn.example /x", false},
 	{"curl proxy", "curl", "curl -sSL --noproxy '' -x http://198.18.0.1:3128 https://registry.example/redirect?to=https://cdn.example/x", "cdn.example /x", false},
+	{"python proxy", "python3", "https_proxy=http://198.18.0.1:3128 python3 -c 'import urllib.request as r; print(r.urlopen(\"https://registry.example/redirect?to=https://cdn.example/x\").read().decode())'", "cdn.example /x", false},
 	{"wget", "wget", "wget -qO- ${CA:+--ca-certificate=$CA} 'https://registry.example/redirect?to=https://cdn.example/x'", "cdn.example /x", false},
 	{"python", "python3", `python3 -c 'import urllib.request as u; print(u.urlopen("https://registry.example/redirect?to=https://cdn.example/x").read().decode())'`, "cdn.example /x", false},
 	// D 21: what Python 3.13 checks by default
