@@ -139,6 +139,9 @@ type Options struct {
 	// isolate-netd beside this executable or in ../libexec/isolate. Programs
 	// that call netd.Init first in main may name themselves.
 	NetHelper string
+	// OwnPorts are TCP ports at which the caller listens for itself: no policy
+	// may grant them to a program. Nil means none.
+	OwnPorts []int
 	// StopWait bounds how long Close waits for runs in progress to return.
 	// Zero means 5 s.
 	StopWait time.Duration

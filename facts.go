@@ -16,7 +16,7 @@ import (
 )
 
 // gatherFacts is what a plan depends on, read once when a Runtime opens.
-func gatherFacts(base *container.Base, stateDir, helper string, checks []host.Check) plan.Facts {
+func gatherFacts(base *container.Base, o Options, checks []host.Check) plan.Facts {
 	notify, killable := notification()
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
@@ -31,8 +31,9 @@ func gatherFacts(base *container.Base, stateDir, helper string, checks []host.Ch
 		LimitsProblem:  limitsProblem(checks),
 		Notify:         plan.Have(notify),
 		NotifyKillable: plan.Have(killable),
-		Surroundings:   surroundings(stateDir),
-		Network:        sync.OnceValue(func() plan.Problem { return networkProblem(helper) }),
+		Surroundings:   surroundings(o.Dir),
+		Network:        sync.OnceValue(func() plan.Problem { return networkProblem(o.NetHelper) }),
+		OwnPorts:       o.OwnPorts,
 	}
 	f.MaskedFiles, f.MaskedDirs = plan.ProcMasks("/proc")
 	return f

@@ -50,13 +50,17 @@ func (b *box) checkNet(n Net) error {
 	if b.network == nil {
 		return &plan.Refusal{Problems: []plan.Problem{{What: "cannot set the network policy", Rule: "the sandbox was made without a network", Remedy: "make it with mode restricted"}}}
 	}
-	bad := n.Check()
-	if len(bad) == 0 {
-		return nil
-	}
 	r := &plan.Refusal{}
-	for _, x := range bad {
+	for _, x := range n.Check() {
 		r.Problems = append(r.Problems, plan.Problem{What: x.What, Rule: x.Field, Remedy: x.Hint})
+	}
+	for _, p := range n.HostPorts {
+		if !slices.Contains(b.plan.NetPolicy.HostPorts, p) {
+			r.Problems = append(r.Problems, plan.Problem{What: fmt.Sprintf("cannot grant port %d of this machine", p), Rule: "the sandbox was made without it, and this consent is given when it is made", Remedy: fmt.Sprintf("make it with host-ports = [%d]", p)})
+		}
+	}
+	if len(r.Problems) == 0 {
+		return nil
 	}
 	return r
 }

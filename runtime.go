@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		}
 	}
 	r := &Runtime{
-		options: o, base: base, facts: gatherFacts(base, o.Dir, o.NetHelper, checks), begun: begun,
+		options: o, base: base, facts: gatherFacts(base, o, checks), begun: begun,
 		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}

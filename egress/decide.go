@@ -122,6 +122,9 @@ func (g *Generation) decide(at time.Time, uses Uses, f Flow) Decision {
 	if d, ok := g.lower(f); !ok {
 		return d
 	}
+	if f.Host.Name == HostName {
+		return g.hostPort(f)
+	}
 	r, d := g.choose(at, uses, f)
 	if !d.Allowed() {
 		return d

@@ -55,7 +55,7 @@ func Explain(p Policy, f Flow) (string, Decision, error) {
 		case d.Class == ClassPrivate && f.Host.Addr.Is4():
 			s += "\nto allow it: --net allow:" + to
 		case d.Class == ClassLoopback:
-			s += "\nno rule opens the loopback of this machine: give the program a tool instead"
+			s += "\nno rule opens the loopback of this machine; --net host:" + utoa(f.Port) + " grants this port of it, at " + string(HostName)
 		}
 		return s + "\n", d, nil
 	}
@@ -68,8 +68,11 @@ func Explain(p Policy, f Flow) (string, Decision, error) {
 	case d.Protocol == HTTP:
 		s += "every request is judged\n"
 	}
-	if f.Host.Name == "" {
+	switch f.Host.Name {
+	case "":
 		return s, d, nil
+	case HostName:
+		return s + "it leads to this port on the loopback of this machine, and to nothing else there\n", d, nil
 	}
 	if p.DNS == DNSReal {
 		s += "it has its real addresses inside, if all of them may be reached; where other names share one, the connection has to say which it is for\n"

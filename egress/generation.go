@@ -14,9 +14,11 @@ type Generation struct {
 	Number uint64
 	mode   Mode
 	dns    DNS
-	rules  []rule
-	deny   []target
-	floor  Floor
+	// hostPorts are the ports of this machine's loopback that are granted.
+	hostPorts []int
+	rules     []rule
+	deny      []target
+	floor     Floor
 }
 
 // target is a name pattern or a range.
@@ -45,7 +47,7 @@ func Compile(p Policy, floor Floor, number uint64, granted time.Time) (*Generati
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, floor: floor}
+	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, hostPorts: p.HostPorts, floor: floor}
 	g.floor.Exempt = append(slices.Clone(floor.Exempt), parsed(p.Exempt)...)
 	seen := map[string]int{}
 	for _, r := range p.Rules {

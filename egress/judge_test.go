@@ -207,7 +207,7 @@ func TestExplain(t *testing.T) {
 	for target, want := range map[string]string{
 		"a.example:443": "allowed by https:a.example:443", "https://a.example/x": "allowed", "b.example": "to allow it: --net allow:b.example",
 		"169.254.169.254:80": "metadata", "a.example:22": "port_not_allowed",
-		"10.0.0.1:80": "to allow it: --net allow:10.0.0.1:80\n", "localhost:80": "no rule opens the loopback",
+		"10.0.0.1:80": "to allow it: --net allow:10.0.0.1:80\n", "localhost:80": "--net host:80 grants this port", "host.isolate.internal:8000": "to allow it: --net host:8000\n",
 	} {
 		f, err := ParseTarget(target)
 		if err != nil {

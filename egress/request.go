@@ -33,7 +33,7 @@ func (g *Generation) DecideRequest(at time.Time, f Flow, q Request) Decision {
 		return no(ReasonMethodNotAllowed)
 	case !SameAuthority(q.Host, f):
 		return no(ReasonHostMismatch)
-	case d.Rule == "full" && d.Protocol == TCP:
+	case d.Protocol == TCP && (d.Rule == "full" || f.Host.Name == HostName):
 		return d
 	}
 	best := ReasonMethodNotAllowed

@@ -20,6 +20,9 @@ type Policy struct {
 	// Exempt are ranges that count as public although they are not: those from
 	// which a tunnel of the host's gives out synthetic addresses. CIDR form.
 	Exempt []string `json:"exempt,omitempty"`
+	// HostPorts are the TCP ports of this machine's loopback that the program may
+	// reach, at HostName. No rule can open them.
+	HostPorts []int `json:"host_ports,omitempty"`
 	// DNS says which addresses names have inside. Zero is DNSSynthetic.
 	DNS DNS `json:"dns,omitempty"`
 }
@@ -227,7 +230,7 @@ func (p Policy) Check() []Problem {
 	if _, err := p.DNS.MarshalText(); err != nil {
 		c.add("dns", err.Error(), "use synthetic or real")
 	}
-	if p.Mode == ModeNone && len(p.Rules)+len(p.Deny)+len(p.Exempt)+int(p.DNS) > 0 {
+	if p.Mode == ModeNone && len(p.Rules)+len(p.Deny)+len(p.Exempt)+len(p.HostPorts)+int(p.DNS) > 0 {
 		c.add("mode", "cannot have network rules with mode none", "set the mode to restricted")
 	}
 	for i, r := range p.Rules {
@@ -242,6 +245,7 @@ func (p Policy) Check() []Problem {
 	}
 	c.cidrs("exempt", p.Exempt)
 	c.exempt(p.Exempt)
+	c.hostPorts(p.HostPorts)
 	return c.problems
 }
 
@@ -316,12 +320,12 @@ func (c *checker) target(at, name, cidr string, suffix publicSuffix) {
 // loopback refuses rules that nothing would ever come of: in a sandbox these
 // names and addresses are the sandbox's own.
 func (c *checker) loopback(at string, r Rule) {
-	const hint = "give the program a tool that asks the service"
-	if n, err := authorName(r.Name); err == nil && n.IsLocalhost() {
-		c.add(at+".name", fmt.Sprintf("cannot allow %q: no sandbox reaches the loopback of this machine", r.Name), hint)
+	const hint = "grant the service by its port, host-ports = [8000] or --net host:8000, or give the program a tool that asks it"
+	if n, err := authorName(r.Name); err == nil && (n.IsLocalhost() || n == HostName) {
+		c.add(at+".name", fmt.Sprintf("cannot allow %q: no rule opens the loopback of this machine", r.Name), hint)
 	}
 	if p, err := netip.ParsePrefix(r.CIDR); err == nil && p.Addr().IsLoopback() {
-		c.add(at+".cidr", fmt.Sprintf("cannot allow %s: no sandbox reaches the loopback of this machine", r.CIDR), hint)
+		c.add(at+".cidr", fmt.Sprintf("cannot allow %s: no rule opens the loopback of this machine", r.CIDR), hint)
 	}
 }
 

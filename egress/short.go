@@ -8,14 +8,18 @@ import (
 )
 
 // ParseShort reads the short form of a policy, the value of --net: "none",
-// "restricted", "full", or rules "allow:NAME[:PORT][,NAME…]", which mean
-// restricted. A name may have a protocol in front: "http://deb.debian.org".
+// "restricted", "full", rules "allow:NAME[:PORT][,NAME…]" or ports of this
+// machine "host:PORT[,PORT…]", both of which mean restricted. A name may have a protocol in front: "http://deb.debian.org".
 func ParseShort(s string) (Policy, error) {
+	if ports, ok := strings.CutPrefix(s, hostPrefix); ok {
+		list, err := parseHostPorts(ports)
+		return Policy{Mode: ModeRestricted, HostPorts: list}, err
+	}
 	list, isRules := strings.CutPrefix(s, "allow:")
 	if !isRules {
 		var m Mode
 		if err := m.UnmarshalText([]byte(s)); err != nil {
-			return Policy{}, fmt.Errorf("cannot read network %q: it is none, restricted, full or allow:NAME[:PORT],…", s)
+			return Policy{}, fmt.Errorf("cannot read network %q: it is none, restricted, full, allow:NAME[:PORT],… or host:PORT,…", s)
 		}
 		return Policy{Mode: m}, nil
 	}

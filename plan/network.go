@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/isolate-run/isolate/egress"
@@ -33,12 +34,34 @@ func (r *resolver) network() {
 	if r.policy.Profile == policy.ProfileStrict {
 		r.refuse("cannot give network "+r.plan.Net, "profile strict has no IP sockets", "use profile default")
 	}
+	r.hostPorts(n.HostPorts)
 	if r.facts.Network == nil {
 		return
 	}
 	if x := r.facts.Network(); x.What != "" {
 		r.refuse(x.What, x.Rule, x.Remedy)
 	}
+}
+
+// hostPorts grants ports of this machine: not without consent, and none of ours.
+func (r *resolver) hostPorts(ports []int) {
+	for _, p := range ports {
+		if slices.Contains(r.facts.OwnPorts, p) {
+			r.refuse(fmt.Sprintf("cannot grant port %d of this machine", p), "isolate itself listens there", "leave it out")
+		}
+	}
+	if len(ports) > 0 {
+		r.weaken(policy.HostPorts, fmt.Sprintf("cannot grant ports of this machine: %s", portsText(ports)), "services on its loopback trust whoever can connect to them",
+			fmt.Sprintf("say so with allow = [%q]", policy.HostPorts))
+	}
+}
+
+func portsText(ports []int) string {
+	var s []string
+	for _, p := range ports {
+		s = append(s, strconv.Itoa(p))
+	}
+	return strings.Join(s, ", ")
 }
 
 // resolver is the address of the sandbox's name server.
@@ -59,10 +82,13 @@ func (p Plan) networkText(line func(key, format string, args ...any)) {
 	switch {
 	case n.Mode == egress.ModeFull:
 		line("network", "full: every public address; not this machine, no private address, no metadata service")
-	case len(n.Rules) == 0:
+	case len(n.Rules)+len(n.HostPorts) == 0:
 		line("network", "restricted: no rule, so nothing can be reached")
 	default:
 		line("network", "restricted: own namespace; what is listed can be reached, nothing else")
+	}
+	if len(n.HostPorts) > 0 {
+		line("", "allow port %s of this machine's loopback, at %s", portsText(n.HostPorts), egress.HostName)
 	}
 	if n.DNS == egress.DNSReal {
 		line("", "names have their real addresses inside; connections are judged by name")

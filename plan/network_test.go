@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,31 @@ func TestNetwork(t *testing.T) {
 	}
 	if r, n := files(none); r != "" || !strings.Contains(n, "hosts: files\n") {
 		t.Errorf("without a network: %q %q", r, n)
+	}
+}
+
+// Ports of this machine are a weakening: with consent by name only, and on record.
+func TestHostPorts(t *testing.T) {
+	f := machine(t)
+	f.OwnPorts = []int{9464}
+	p := policy.Policy{Net: egress.Policy{Mode: egress.ModeRestricted, HostPorts: []int{5432}}}
+	var r *Refusal
+	if _, err := Resolve(p, f); !errors.As(err, &r) || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Remedy, "--allow host-ports") {
+		t.Errorf("without consent: %v", err)
+	}
+	p.Allow = []policy.Weakening{policy.HostPorts}
+	pl := resolve(t, p, f)
+	if !slices.Equal(pl.Weakenings, p.Allow) || !strings.Contains(pl.Text(), "allow port 5432 of this machine's loopback, at host.isolate.internal") {
+		t.Errorf("got %v\n%s", pl.Weakenings, pl.Text())
+	}
+	without := p
+	without.Net.HostPorts = nil
+	if pl := resolve(t, without, f); len(pl.Weakenings) != 0 {
+		t.Errorf("a consent that is not used is on record: %v", pl.Weakenings)
+	}
+	p.Net.HostPorts = []int{5432, 9464}
+	if _, err := Resolve(p, f); !errors.As(err, &r) || !strings.Contains(r.Error(), "9464") || !strings.Contains(r.Error(), "isolate itself") {
+		t.Errorf("a port of ours: %v", err)
 	}
 }
 

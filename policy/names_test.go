@@ -67,7 +67,7 @@ func TestParseWeakening(t *testing.T) {
 	}
 	for text, hint := range map[string]string{
 		"weak-limit": `did you mean "weak-limits"?`, "weak_limits": `did you mean "weak-limits"?`, "unsafe": `did you mean "unsafe-binds"?`,
-		"": "no-denial-records, unsafe-binds or weak-limits", "everything": "no-denial-records, unsafe-binds or weak-limits",
+		"": "host-ports, no-denial-records, unsafe-binds or weak-limits", "everything": "host-ports, no-denial-records, unsafe-binds or weak-limits",
 	} {
 		got, err := ParseWeakening(text)
 		wantProblem(t, "ParseWeakening "+text, err, hint)

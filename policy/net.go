@@ -70,6 +70,9 @@ func (d *decoder) netOwn() map[string]netReader {
 		"mode":   d.netEnum(&n.Mode, `mode = "restricted"`),
 		"dns":    d.netEnum(&n.DNS, `dns = "real"`),
 		"exempt": d.netList(&n.Exempt, `exempt = ["198.18.0.0/15"]`),
+		"host-ports": func(field string, offset int, v *unstable.Node) {
+			n.HostPorts = d.netPorts(field, offset, v, "host-ports = [8000]")
+		},
 	}
 }
 
@@ -183,7 +186,9 @@ func (d *decoder) netSettings(r *egress.Rule) map[string]netReader {
 		"protocol": d.netEnum(&r.Protocol, `protocol = "http"`), "tls": d.netEnum(&r.TLS, `tls = "intercept"`),
 		"methods": d.netList(&r.Methods, `methods = ["GET"]`), "paths": d.netList(&r.Paths, `paths = ["/v1/**"]`), "private": d.netList(&r.Private, `private = ["10.1.2.0/24"]`),
 		"websocket": d.netFlag(&r.WebSocket, "websocket = true"), "public-suffix": d.netFlag(&r.PublicSuffix, "public-suffix = true"),
-		"ports": func(field string, offset int, v *unstable.Node) { r.Ports = d.netPorts(field, offset, v) },
+		"ports": func(field string, offset int, v *unstable.Node) {
+			r.Ports = d.netPorts(field, offset, v, "ports = [443]")
+		},
 		"for": func(field string, offset int, v *unstable.Node) {
 			d.netText(field, offset, v, `for = "10m"`, func(b []byte) (err error) { r.For, err = parseDuration("for", string(b)); return err })
 		},
@@ -229,10 +234,10 @@ func (d *decoder) netArray(field string, offset int, v *unstable.Node, example s
 	}
 }
 
-func (d *decoder) netPorts(field string, offset int, v *unstable.Node) []int {
+func (d *decoder) netPorts(field string, offset int, v *unstable.Node, example string) []int {
 	var out []int
-	d.netArray(field, offset, v, "ports = [443]", unstable.Integer, func(item *unstable.Node) {
-		out = append(out, int(d.netNumber(field, tomltext.ValueOffset(item, offset), item, "ports = [443]")))
+	d.netArray(field, offset, v, example, unstable.Integer, func(item *unstable.Node) {
+		out = append(out, int(d.netNumber(field, tomltext.ValueOffset(item, offset), item, example)))
 	})
 	return out
 }
@@ -274,6 +279,7 @@ func (d *decoder) netInject(field string, offset int, v *unstable.Node) []egress
 
 // cloneNet is a network policy that shares no slice with n.
 func cloneNet(n egress.Policy) egress.Policy {
+	n.HostPorts = slices.Clone(n.HostPorts)
 	n.Rules, n.Deny, n.Exempt = slices.Clone(n.Rules), slices.Clone(n.Deny), slices.Clone(n.Exempt)
 	return n
 }

@@ -164,10 +164,13 @@ const (
 	// UnsafeBinds shows a host path that is on the list of paths that give
 	// the host away: sockets of daemons, the runtime directory, /, /home, /proc.
 	UnsafeBinds Weakening = "unsafe-binds"
+	// HostPorts lets the program reach ports of this machine's loopback, where
+	// services trust whoever can connect.
+	HostPorts Weakening = "host-ports"
 	// NoDenialRecords runs without the recording of refused system calls
 	// where the kernel has no user notification; they are still refused.
 	NoDenialRecords Weakening = "no-denial-records"
 )
 
 // Weakenings lists every name --allow takes, sorted.
-var Weakenings = []Weakening{NoDenialRecords, UnsafeBinds, WeakLimits}
+var Weakenings = []Weakening{HostPorts, NoDenialRecords, UnsafeBinds, WeakLimits}

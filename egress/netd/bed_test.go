@@ -114,6 +114,11 @@ func (w *world) Dial(ctx context.Context, network string, to netip.AddrPort) (ne
 	return d.DialContext(ctx, network, at)
 }
 
+// Loopback has what servers say of 127.0.0.1.
+func (w *world) Loopback(ctx context.Context, port uint16) (net.Conn, error) {
+	return w.Dial(ctx, "tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
+}
+
 // name gives a name an address, behind which a server may be.
 func (w *world) name(n string, addrs ...string) {
 	w.mu.Lock()

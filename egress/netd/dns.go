@@ -166,7 +166,7 @@ func (n *Network) lookUp(m *dns.Msg, q dns.Question, e egress.Event, name egress
 		return
 	}
 	addrs := []netip.Addr{own}
-	if g.DNS() == egress.DNSReal && q.Qtype == dns.TypeA {
+	if g.DNS() == egress.DNSReal && q.Qtype == dns.TypeA && name != egress.HostName {
 		real, d, err := n.real(name)
 		if !d.Allowed() {
 			n.deniedName(m, e, d)

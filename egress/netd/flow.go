@@ -150,27 +150,11 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 	n := fl.network
 	ctx, cancel := context.WithTimeout(ctx, n.times.Dial)
 	defer cancel()
-	if fl.f.Host.Name != "" {
-		addrs, err := n.options.Upstream.Lookup(ctx, fl.f.Host.Name)
-		if err != nil {
-			addrs = nil
-		}
-		fl.f.Addrs, fl.f.Resolved = prefer(addrs, fl.chosen), true
-	} else {
-		fl.f.Addrs, fl.f.Resolved = []netip.Addr{fl.f.Host.Addr}, true
-	}
+	fl.resolve(ctx)
 	if !fl.refine() {
 		return nil, errRefused
 	}
-	var conn net.Conn
-	err := errors.New("no address")
-	for _, a := range fl.f.Addrs {
-		to := netip.AddrPortFrom(a, fl.f.Port)
-		if conn, err = n.options.Upstream.Dial(ctx, network, to); err == nil {
-			fl.dialled = to
-			break
-		}
-	}
+	conn, err := fl.dial(ctx, network)
 	if err != nil {
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonDialFailed
 		if errors.Is(err, errOwn) {
@@ -205,6 +189,44 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 		return nil, errRefused
 	}
 	return up, nil
+}
+
+// resolve finds the addresses of the flow's host. That of a granted port of this
+// machine needs none.
+func (fl *flow) resolve(ctx context.Context) {
+	switch fl.f.Host.Name {
+	case egress.HostName:
+		return
+	case "":
+		fl.f.Addrs = []netip.Addr{fl.f.Host.Addr}
+	default:
+		addrs, err := fl.network.options.Upstream.Lookup(ctx, fl.f.Host.Name)
+		if err != nil {
+			addrs = nil
+		}
+		fl.f.Addrs = prefer(addrs, fl.chosen)
+	}
+	fl.f.Resolved = true
+}
+
+// dial connects to the first of the addresses that answers.
+func (fl *flow) dial(ctx context.Context, network string) (conn net.Conn, err error) {
+	up := fl.network.options.Upstream
+	if fl.f.Host.Name == egress.HostName {
+		if conn, err = up.Loopback(ctx, fl.f.Port); err == nil {
+			fl.dialled, _ = netip.ParseAddrPort(conn.RemoteAddr().String())
+		}
+		return conn, err
+	}
+	err = errors.New("no address")
+	for _, a := range fl.f.Addrs {
+		to := netip.AddrPortFrom(a, fl.f.Port)
+		if conn, err = up.Dial(ctx, network, to); err == nil {
+			fl.dialled = to
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 // opens remembers a connection to the outside until it is closed.

@@ -33,6 +33,8 @@ type Upstream interface {
 	// Dial connects to an address that was judged; network is "tcp" or "udp".
 	// errOwn means that it turned out to be one of this machine.
 	Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
+	// Loopback connects to a TCP port of this machine that was granted by itself.
+	Loopback(ctx context.Context, port uint16) (net.Conn, error)
 }
 
 // errOwn means that an address is one of this machine.

@@ -140,6 +140,21 @@ func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort) (n
 	return d.DialContext(ctx, network, to.String())
 }
 
+// Loopback connects to a port of this machine: services listen at either of
+// what "localhost" means.
+func (s *system) Loopback(ctx context.Context, port uint16) (net.Conn, error) {
+	var d net.Dialer
+	var errs []error
+	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
+		c, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, port).String())
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
 // speaksFrom is the address that this machine would speak from. Nothing is sent.
 func speaksFrom(to netip.AddrPort) (netip.Addr, error) {
 	family, at := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})

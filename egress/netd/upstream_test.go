@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/isolate-run/isolate/internal/testenv"
 )
 
 // An address of this machine is found when it is dialled, whatever the floor
@@ -38,5 +40,29 @@ func TestDialOwnAddress(t *testing.T) {
 	// and 127.0.0.1 is spoken from
 	if a, err := speaksFrom(netip.MustParseAddrPort("127.0.0.9:9")); err != nil || a != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("got %s, %v", a, err)
+	}
+}
+
+// A granted port is found at either loopback address.
+func TestLoopback(t *testing.T) {
+	testenv.Require(t, testenv.IPv6Loopback)
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := new(system).Loopback(t.Context(), uint16(l.Addr().(*net.TCPAddr).Port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.RemoteAddr().String() != l.Addr().String() {
+			t.Errorf("got %s, want %s", c.RemoteAddr(), l.Addr())
+		}
+		c.Close()
+		l.Close()
+		if c, err := new(system).Loopback(t.Context(), uint16(l.Addr().(*net.TCPAddr).Port)); err == nil {
+			c.Close()
+			t.Error("a port is open at which nobody listens")
+		}
 	}
 }

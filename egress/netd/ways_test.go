@@ -69,6 +69,10 @@ func randomPolicy(r *rand.Rand) egress.Policy {
 		p.Deny = []egress.Deny{{Name: "a.example", Ports: []int{80}}}
 	case 1:
 		p.Deny = []egress.Deny{{Name: "**.w.example"}}
+	case 2:
+		p.HostPorts = []int{80}
+	case 3:
+		p.HostPorts, p.Deny = []int{80, 443}, []egress.Deny{{Name: string(egress.HostName), Ports: []int{443}}}
 	}
 	return p
 }
@@ -78,7 +82,7 @@ func randomPolicy(r *rand.Rand) egress.Policy {
 func TestSameVerdictEveryWay(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
-	hosts := []string{"x.w.example", "x.y.w.example", "w.example", "printer.local", "9.9.9.9", "9.9.8.8", "10.1.2.3", "169.254.169.254", "198.18.77.1"}
+	hosts := []string{"x.w.example", "x.y.w.example", "w.example", "printer.local", "9.9.9.9", "9.9.8.8", "10.1.2.3", "169.254.169.254", "198.18.77.1", string(egress.HostName)}
 	answers := []string{"9.9.9.9", "9.9.9.9", "9.9.9.9", "10.1.2.3", "10.2.2.3", "9.9.9.9 10.2.2.3", "127.0.0.1", ""}
 	echoes := listen(t, echo)
 	for round := range 400 {
@@ -96,7 +100,7 @@ func TestSameVerdictEveryWay(t *testing.T) {
 		for _, h := range append(hosts, "a.example") {
 			b.world.name(h, strings.Fields(answer)...)
 		}
-		for _, a := range []string{"9.9.9.9", "9.9.8.8", "10.1.2.3", "10.2.2.3"} {
+		for _, a := range []string{"9.9.9.9", "9.9.8.8", "10.1.2.3", "10.2.2.3", "127.0.0.1"} {
 			b.world.server(net.JoinHostPort(a, fmt.Sprint(port)), echoes)
 		}
 		direct := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return b.straight(host, port) })

@@ -31,7 +31,7 @@ const (
 func buildFlags() []flagSpec {
 	return []flagSpec{
 		{name: "build", kind: "COMMAND"},
-		{name: "build-net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
+		{name: "build-net", kind: "MODE|allow:HOST,…|host:PORT", offers: egress.Modes()},
 		{name: "build-preset", kind: "NAME", offers: egress.Presets()},
 	}
 }
@@ -57,6 +57,7 @@ func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, fun
 	out := filepath.Join(dir, "out")
 	p := r.policy
 	p.Net = r.build.net
+	p.Allow = consented(p.Allow, p.Net)
 	if p.Wall == 0 {
 		p.Wall = buildTime
 	}

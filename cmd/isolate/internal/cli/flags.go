@@ -107,7 +107,7 @@ func sandboxFlags() []flagSpec {
 		{name: "workdir", kind: "PATH"},
 		{name: "hostname", kind: "NAME"},
 		{name: "preload", kind: "python[:MODULE,…]"},
-		{name: "net", kind: "MODE|allow:HOST,…", offers: egress.Modes()},
+		{name: "net", kind: "MODE|allow:HOST,…|host:PORT", offers: egress.Modes()},
 		{name: "net-preset", kind: "NAME", offers: egress.Presets()},
 		{name: "net-for", kind: kindDuration},
 		{name: "net-dns", kind: "synthetic|real", offers: egress.DNSModes()},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,13 +35,17 @@ func (r *reader) readNet() {
 	n := &r.request.policy.Net
 	if len(r.flags.many("net"))+len(r.flags.many("net-preset")) > 0 {
 		*n = r.netOf("net", "net-preset")
+		r.request.policy.Allow = consented(r.request.policy.Allow, *n)
 	}
 	read(r, "net-for", &struct{}{}, func(text string) (struct{}, error) {
 		d, err := policy.ParseDuration(text)
 		for i := range n.Rules {
 			n.Rules[i].For = d
 		}
-		if err == nil && len(n.Rules) == 0 {
+		switch {
+		case err == nil && len(n.HostPorts) > 0:
+			r.add(plan.Problem{What: "cannot use --net-for with ports of this machine", Rule: "they are granted for as long as the sandbox lives", Remedy: "leave --net-for out, or bound the run with --time"})
+		case err == nil && len(n.Rules) == 0:
 			r.add(plan.Problem{What: "cannot use --net-for without rules", Rule: "it bounds how long the rules of --net hold", Remedy: "add --net allow:HOST"})
 		}
 		return struct{}{}, err
@@ -51,12 +56,21 @@ func (r *reader) readNet() {
 // netOf reads a flag of modes and rules, and one of presets.
 func (r *reader) netOf(flag, preset string) (n egress.Policy) {
 	nets, presets := r.flags.many(flag), r.flags.many(preset)
+	modes := 0 // and rules: what a mode alone contradicts
+	for _, text := range nets {
+		if !strings.HasPrefix(text, "host:") {
+			modes++
+		}
+	}
 	for _, text := range nets {
 		p, err := egress.ParseShort(text)
 		switch {
 		case err != nil:
 			r.add(plan.Problem{What: "cannot use --" + flag + ": " + err.Error(), Remedy: "for example --net allow:pypi.org,files.pythonhosted.org"})
-		case len(p.Rules) == 0 && (len(nets) > 1 || len(presets) > 0):
+		case len(p.HostPorts) > 0:
+			n.Mode = max(n.Mode, p.Mode)
+			n.HostPorts = append(n.HostPorts, p.HostPorts...)
+		case len(p.Rules) == 0 && (modes+len(presets) > 1 || p.Mode == egress.ModeNone && len(nets) > 1):
 			r.add(plan.Problem{What: fmt.Sprintf("cannot use --%s %s with another --%s or --%s", flag, text, flag, preset), Rule: "they contradict each other", Remedy: "give the mode alone, or rules only"})
 		default:
 			n.Mode = p.Mode
@@ -73,6 +87,14 @@ func (r *reader) netOf(flag, preset string) (n egress.Policy) {
 		n.Rules = append(n.Rules, rules...)
 	}
 	return n
+}
+
+// consented adds the consent that a flag which grants ports of this machine is.
+func consented(allow []policy.Weakening, n egress.Policy) []policy.Weakening {
+	if len(n.HostPorts) == 0 || slices.Contains(allow, policy.HostPorts) {
+		return allow
+	}
+	return append(slices.Clone(allow), policy.HostPorts)
 }
 
 // maxDenials bounds the denials that are told at the end; --meta has more.

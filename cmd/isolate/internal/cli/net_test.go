@@ -2,11 +2,13 @@ package cli
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/policy"
 )
 
 func TestNetFlags(t *testing.T) {
@@ -21,6 +23,8 @@ func TestNetFlags(t *testing.T) {
 		{[]string{"--net", "restricted"}, egress.Policy{Mode: egress.ModeRestricted}},
 		{[]string{"--net", "allow:a.example", "--net", "allow:b.example:8443", "--net-for", "1m"}, egress.Policy{Mode: egress.ModeRestricted,
 			Rules: []egress.Rule{{Name: "a.example", For: minute}, {Name: "b.example", Ports: []int{8443}, For: minute}}}},
+		{[]string{"--net", "host:5432,8000"}, egress.Policy{Mode: egress.ModeRestricted, HostPorts: []int{5432, 8000}}},
+		{[]string{"--net", "host:5432", "--net", "full", "--net-dns", "real"}, egress.Policy{Mode: egress.ModeFull, HostPorts: []int{5432}, DNS: egress.DNSReal}},
 		{[]string{"--net-preset", "pip"}, egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "pypi.org"}, {Name: "files.pythonhosted.org"}}}},
 	} {
 		f := &fake{}
@@ -30,9 +34,13 @@ func TestNetFlags(t *testing.T) {
 		if !reflect.DeepEqual(f.policy.Net, c.want) {
 			t.Errorf("%v: got %+v, want %+v", c.args, f.policy.Net, c.want)
 		}
+		if consent := slices.Contains(f.policy.Allow, policy.HostPorts); consent != (len(c.want.HostPorts) > 0) {
+			t.Errorf("%v: the consent is %v", c.args, f.policy.Allow)
+		}
 	}
 	for _, args := range [][]string{{"--net", "x"}, {"--net", "allow:*"}, {"--net", "full", "--net", "allow:a.example"}, {"--net-preset", "x"}, {"--net-for", "1m"},
-		{"--net", "allow:a.example", "--net-for", "x"}, {"--net", "none", "--net-preset", "pip"}} {
+		{"--net", "allow:a.example", "--net-for", "x"}, {"--net", "none", "--net-preset", "pip"}, {"--net", "host:"}, {"--net", "host:0"}, {"--net", "none", "--net", "host:80"}, {"--net", "host:80", "--net", "none"},
+		{"--net", "host:80", "--net-for", "1m"}, {"--net-dns", "some"}} {
 		f := &fake{}
 		if got := call(t, f, "/", append(append([]string{"exec"}, args...), "true")...); got.code != exitRefused || !strings.Contains(got.stderr, "hint:") || f.opened != 0 {
 			t.Errorf("%v: got %+v", args, got)

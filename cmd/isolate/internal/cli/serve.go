@@ -97,11 +97,16 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	if a.unsent != "" {
 		say(a.unsent)
 	}
-	rt, err := isolate.Open(i.ctx, s.options)
+	metrics, err := s.listenMetrics()
 	if err != nil {
 		return err
 	}
+	rt, err := isolate.Open(i.ctx, s.options)
+	if err != nil {
+		return errors.Join(err, closeMetrics(metrics))
+	}
 	defer func() {
+		err = errors.Join(err, closeMetrics(metrics))
 		end() // before the numbers are gone
 		err = errors.Join(err, rt.Close())
 	}()
@@ -122,12 +127,8 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer srv.Close()
-	if s.metrics != "" {
-		m, err := net.Listen("tcp", s.metrics)
-		if err != nil {
-			return errors.Join(fmt.Errorf("cannot offer metrics on %q: %w", s.metrics, err), l.Close())
-		}
-		defer srv.ServeMetrics(m)()
+	if metrics != nil {
+		defer srv.ServeMetrics(metrics)()
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -158,6 +159,33 @@ func (a *app) drain(i *interrupts, srv *server.Server, patience time.Duration) e
 	}()
 	if err := srv.Drain(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("cannot wait longer than %s for what runs: it was ended", duration(patience))
+	}
+	return nil
+}
+
+// listenMetrics listens for who asks for the numbers, at a port that is closed to
+// programs from then on; nil if nobody is to.
+func (s *serveSettings) listenMetrics() (net.Listener, error) {
+	if s.metrics == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", s.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("cannot offer metrics on %q: %w", s.metrics, err)
+	}
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		s.options.OwnPorts = append(s.options.OwnPorts, a.Port)
+	}
+	return l, nil
+}
+
+// closeMetrics closes a listener that may be none, or closed by who served it.
+func closeMetrics(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
 	}
 	return nil
 }
