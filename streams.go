@@ -20,6 +20,7 @@ import (
 // by one goroutine.
 type capped struct {
 	to   io.Writer // nil: keep
+	sink pipeSink  // to, if it can empty a pipe into itself; nil if not
 	kept []byte    // the first half, if to is nil
 	head int64     // bytes the first half may have
 	tail ring
@@ -41,7 +42,7 @@ type capped struct {
 }
 
 func newCapped(to io.Writer, limit int64, over func()) *capped {
-	return &capped{to: to, head: limit - limit/2, tail: ring{limit: limit / 2}, over: over}
+	return &capped{to: to, sink: sinkOf(to), head: limit - limit/2, tail: ring{limit: limit / 2}, over: over}
 }
 
 // newLive is for a terminal: somebody watches, so everything is passed on as it
@@ -232,6 +233,9 @@ var drainBuffers = sync.Pool{New: func() any { return new([drainBuffer]byte) }}
 // drain reads until end of file, or until the program has ended: a program is
 // never blocked by a full pipe because its caller's limit is met.
 func drain(from *os.File, to *capped) {
+	if pass(from, to) == io.EOF {
+		return
+	}
 	kept := drainBuffers.Get().(*[drainBuffer]byte)
 	defer drainBuffers.Put(kept)
 	buf := kept[:]
@@ -280,7 +284,7 @@ func (s *streams) started(stdin io.Reader) {
 	}
 	w := s.input
 	go func() {
-		_, _ = io.Copy(w, stdin)
+		feed(w, stdin)
 		w.Close()
 	}()
 }

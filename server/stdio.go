@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/internal/splice"
 )
 
 // Stdio is a descriptor of another process, made fit for reading and writing
@@ -27,6 +29,8 @@ type Stdio struct {
 	mu     sync.Mutex
 	anew   *os.File // nil: not opened, or cannot be
 	tried  bool
+	sink   *splice.Sink // nil: not made, or cannot be
+	sunk   bool         // it was tried
 	closed bool
 	wake   [2]*os.File // a pipe whose end of file ends waiting; nil: none needed yet
 	users  int         // of wake
@@ -229,6 +233,43 @@ func (s *Stdio) Write(p []byte) (int, error) {
 		done += n
 	}
 	return done, nil
+}
+
+// TakePipe moves what is in a pipe here; splice.Sink says how.
+func (s *Stdio) TakePipe(pipe int, most int64) (int64, error) {
+	sink, err := s.pipeSink()
+	if err != nil {
+		return 0, err
+	}
+	return sink.TakePipe(pipe, most)
+}
+
+// Widen makes a pipe hold more; the other process has it as wide then, too.
+func (s *Stdio) Widen() {
+	if sink, err := s.pipeSink(); err == nil {
+		sink.Widen()
+	}
+}
+
+// pipeSink is the sink of the stream, if it can be one.
+func (s *Stdio) pipeSink() (*splice.Sink, error) {
+	f, err := s.stream()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, os.ErrClosed
+	case !s.sunk && f != nil:
+		s.sink, err = splice.NewSink(f)
+	}
+	s.sunk = true
+	if s.sink == nil && err == nil {
+		err = errors.ErrUnsupported
+	}
+	return s.sink, err
 }
 
 // waiting calls do when the descriptor is ready, until it says something else

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"sync"
 	"syscall"
 
 	"github.com/isolate-run/isolate"
@@ -15,7 +13,6 @@ import (
 	"github.com/isolate-run/isolate/bridge/loan"
 	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
-	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -197,6 +194,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 	stderr := newStream(a.stderr, nil)
 	if r.file != nil {
 		stderr.tail = &program.Tail{Size: program.RepairBytes}
+		stdout.looked = r.file.printRepair // which begins a line
 	}
 	if r.cmd.Terminal == nil {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
@@ -305,77 +303,4 @@ func (i *interrupts) exitCode(otherwise int) int {
 		return exitSignal + int(syscall.SIGPIPE)
 	}
 	return otherwise
-}
-
-// stream is one of our output streams as the program's output meets it. A
-// terminal gets text only; anything else gets the bytes as they are.
-type stream struct {
-	dst  io.Writer
-	text *safeterm.Writer // nil if it is no terminal
-	// onPipe is called when nobody reads the stream any more; nil is nothing.
-	onPipe func()
-	// tail keeps the end of what is written; nil is nothing.
-	tail *program.Tail
-	// gate is what has to be passed before a terminal is written to; nil is open.
-	gate *gate
-
-	mu   sync.Mutex
-	last byte // written; 0 at the start
-	err  error
-}
-
-func newStream(dst io.Writer, onPipe func()) *stream {
-	s := &stream{dst: dst, onPipe: onPipe}
-	if _, ok := asTerminal(dst); ok {
-		s.text = safeterm.NewText(dst)
-		s.dst = s.text
-	}
-	return s
-}
-
-func (s *stream) Write(p []byte) (int, error) {
-	if s.text != nil {
-		defer s.gate.pass()()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(p) > 0 {
-		s.last = p[len(p)-1]
-	}
-	if s.tail != nil {
-		_, _ = s.tail.Write(p)
-	}
-	n, err := s.dst.Write(p)
-	if err != nil && s.err == nil {
-		s.err = err
-		if errors.Is(err, syscall.EPIPE) && s.onPipe != nil {
-			s.onPipe()
-		}
-	}
-	return n, err
-}
-
-// midLine says whether a terminal shows a line of the program without end.
-func (s *stream) midLine() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text != nil && s.last != 0 && s.last != '\n'
-}
-
-// end writes what the filter still holds and gives the error that cost the
-// caller output. That nobody reads any more is none.
-func (s *stream) end(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.text != nil && s.err == nil {
-		s.err = s.text.End()
-	}
-	var path *os.PathError
-	switch {
-	case s.err == nil || errors.Is(s.err, syscall.EPIPE):
-		return nil
-	case errors.As(s.err, &path):
-		return fmt.Errorf("cannot write %s: %w", name, path.Err)
-	}
-	return fmt.Errorf("cannot write %s: %w", name, s.err)
 }
