@@ -111,8 +111,10 @@ func TestHybridUsesBothHierarchies(t *testing.T) {
 func TestManagerAsked(t *testing.T) {
 	o, _ := loadState(t, "login-session")
 	o.Manager = ManagerAsked
-	if c := Probe(t.Context(), o).Check("cgroup.memory"); c.Status != Info {
-		t.Errorf("with a manager: %v, %q", c.Status, c.Evidence)
+	for _, id := range []string{"cgroup.memory", "cgroup.kill"} {
+		if c := Probe(t.Context(), o).Check(id); c.Status != Info {
+			t.Errorf("%s with a manager: %v, %q", id, c.Status, c.Evidence)
+		}
 	}
 	if b := Blocking(t.Context(), o); len(b) != 0 {
 		t.Errorf("Blocking with a manager: %v", b)

@@ -58,6 +58,8 @@ type Check struct {
 	// Remedy is what to do. Empty if OK or if there is nothing to do.
 	Remedy string `json:"remedy,omitempty"`
 
+	// commands is the remedy as a shell takes it; see Report.Setup.
+	commands string
 	// cause is the error number behind the finding; 0 is none. Explain uses it.
 	cause Errno
 }

@@ -37,12 +37,17 @@ func checkController(e *entry, worst Status) func(*sight) Check {
 		case &cgroupPIDs:
 			c = s.cgroups.PIDs
 		}
-		bad := s.judgeController(e, c, worst)
-		if bad.Status <= Warn && s.o.Manager == ManagerAsked && s.cgroups.UserManager != "" && s.cgroups.Mode == ModeCgroup2 {
-			return e.info("a scope is asked of " + s.cgroups.UserManager + " at the start, which was not tried: " + bad.Evidence)
-		}
-		return bad
+		return s.unlessAsked(e, s.judgeController(e, c, worst))
 	}
+}
+
+// unlessAsked is what is not in order in this process's group, as Info if a
+// run has a scope of its own in place of it.
+func (s *sight) unlessAsked(e *entry, bad Check) Check {
+	if bad.Status <= Warn && s.o.Manager == ManagerAsked && s.cgroups.UserManager != "" && s.cgroups.Mode == ModeCgroup2 {
+		return e.info("a scope is asked of " + s.cgroups.UserManager + " at the start, which was not tried: " + bad.Evidence)
+	}
+	return bad
 }
 
 func (s *sight) judgeController(e *entry, c Controller, worst Status) Check {
@@ -88,8 +93,10 @@ func (s *sight) whyDenied(c Controller) *fault {
 		return &controllerOld
 	case s.cgroups.UserManager != "":
 		return &controllerScope
+	case s.o.exists("/run/systemd/system"):
+		return &controllerDenied
 	}
-	return &controllerDenied
+	return &controllerUnowned
 }
 
 func checkCgroupSession(s *sight) Check {
@@ -106,7 +113,7 @@ func checkCgroupKill(s *sight) Check {
 	case s.cgroups.Unified.Dir == "":
 		return s.say(&cgroupKill, &killAbsent, Warn, "no version 2 hierarchy in sight")
 	case !ok, f.Errno != 0:
-		return s.byDoing(&cgroupKill, func(Finding) (*fault, Status) { return &killUnseen, Warn })
+		return s.unlessAsked(&cgroupKill, s.byDoing(&cgroupKill, func(Finding) (*fault, Status) { return &killUnseen, Warn }))
 	case !slices.Contains(f.Files, "cgroup.kill"):
 		return s.say(&cgroupKill, &killAbsent, Warn, "did: "+f.evidence()+"; it has no cgroup.kill")
 	}

@@ -47,6 +47,11 @@ type Options struct {
 	Cgroups *Cgroups
 	// Manager says whether isolate asks the user's systemd for a group itself.
 	Manager Manager
+	// Program is the file of isolate, an absolute path, and Caller the process
+	// that called it: what Report.Setup has to name. Empty means that no
+	// profile is written for it.
+	Program string
+	Caller  int
 	// NetHelper is the program that holds the network of a sandbox. Empty
 	// means that there is none.
 	NetHelper string
@@ -98,10 +103,11 @@ const (
 	defaultTimeout      = 15 * time.Second
 )
 
-// ThisProcess gives the Options of the running process: its user and its
-// environment, everything else at its default.
+// ThisProcess gives the Options of the running process: its user, its
+// environment, its file and its parent, everything else at its default.
 func ThisProcess() Options {
-	return Options{UID: os.Geteuid(), GID: os.Getegid(), Getenv: os.Getenv}
+	program, _ := os.Executable() // without /proc nothing runs anyway
+	return Options{UID: os.Geteuid(), GID: os.Getegid(), Getenv: os.Getenv, Program: program, Caller: os.Getppid()}
 }
 
 // Kernel answers what cannot be read from a file.

@@ -176,6 +176,7 @@ func (s *sight) say(e *entry, f *fault, st Status, evidence string) Check {
 	c := e.ok(evidence)
 	c.Status = st
 	c.What, c.Missing, c.Remedy = s.fill(e, f.what), s.fill(e, f.missing), s.fill(e, f.remedy)+consent(e)
+	c.commands = s.commandsFor(f)
 	return c
 }
 

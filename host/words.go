@@ -54,7 +54,7 @@ var (
 	usernsApparmorOn = fault{[]*entry{&usernsApparmor, &usernsCreate},
 		"cannot use the capabilities of a user namespace",
 		"AppArmor lets ordinary users make user namespaces only without capabilities, and a sandbox cannot mount anything in those",
-		"as administrator: install the AppArmor profile of docs/doctor.md for the path of isolate, one profile only, as two for one path cancel each other"}
+		"as administrator: install the AppArmor profile that `isolate doctor --print-setup` prints, one profile only, as two for one path cancel each other"}
 	usernsApparmorMaybe = fault{[]*entry{&usernsApparmor},
 		"cannot be sure of the capabilities of a user namespace",
 		"AppArmor takes them away from programs without a profile; only building a sandbox shows whether isolate has one",
@@ -158,7 +158,11 @@ var (
 	controllerDenied = fault{cgroupTrio,
 		"cannot limit with the {controller} controller: this process may not change its control group",
 		"{guards}",
-		"log in through a systemd session, or as administrator: loginctl enable-linger {user} and, in the user's session, " + runInScope}
+		"as administrator: loginctl enable-linger {user}; or log in as {user} (ssh, a console, machinectl shell), not with su or sudo"}
+	controllerUnowned = fault{cgroupTrio,
+		"cannot limit with the {controller} controller: this process may not change its control group",
+		"{guards}",
+		"as administrator, make a control group, give it to {user} and put {user}'s shell in it: `isolate doctor --print-setup` prints how"}
 	controllerOld = fault{cgroupTrio,
 		"cannot limit with the {controller} controller: its version 1 group belongs to somebody else",
 		"{guards}",

@@ -173,3 +173,9 @@ func netBed() error {
 	_, err := os.Stat(filepath.Join(dir, "ready"))
 	return err
 }
+
+// inVM looks for the test disk of test/vm, which nothing else has.
+func inVM() error {
+	_, err := os.Stat("/run/vmtest/env")
+	return err
+}

@@ -55,6 +55,8 @@ const (
 	// NetBed is a pair of network namespaces of the test's own, as test/net/bed
 	// makes them.
 	NetBed Feature = "netbed"
+	// VM is the guest of test/vm, whose settings a test may change.
+	VM Feature = "vm"
 	// IPv6Loopback is a TCP connection over ::1.
 	IPv6Loopback Feature = "ipv6-loopback"
 )
@@ -80,6 +82,7 @@ var probes = map[Feature]func() error{
 	OverlayUserNS: overlayUserNS,
 	IPv6Loopback:  ipv6Loopback,
 	NetBed:        netBed,
+	VM:            inVM,
 }
 
 // Require skips the test when a feature is missing here, or fails it when

@@ -130,12 +130,16 @@ const poolLong = `pool is about what the server keeps ready for the next run.`
 const poolStatusLong = `status says what the server has and what it has done since it started.`
 
 const doctorLong = `doctor tries everything that a sandbox needs and says what it found, with the
-evidence and with what to do. It changes nothing.
+evidence and with what to do. It changes nothing. With --print-setup it prints
+the commands for an administrator, as a script to read and to run as root.
 
 Exit codes: 0 ready; 1 degraded, sandboxes run and something is to be improved;
 2 a run with default settings would be refused.`
 
-const doctorJSON = "print the report as JSON"
+const (
+	doctorJSON  = "print the report as JSON"
+	doctorSetup = "print the remedies as a shell script for an administrator"
+)
 
 const versionLong = `version prints the revision isolate was built from and the versions of what
 enforces the sandbox.`
