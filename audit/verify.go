@@ -72,8 +72,7 @@ type verification struct {
 	o      VerifyOptions
 	report Report
 	hosts  []note.Verifier // the chain of host keys, oldest first
-	live   map[string]bool // runs that went on before the host log was read
-	empty  map[string]bool // of which nothing was there yet; their writers may not have locked them
+	before map[string]runBefore
 	opened map[string]RunOpened
 	sealed map[string]RunSealed
 	host   check
@@ -81,12 +80,22 @@ type verification struct {
 	remembered map[string]map[int64]tlog.Hash
 }
 
+// runBefore is how a run was found before the host log was read.
+type runBefore int
+
+// The states.
+const (
+	over   runBefore = iota // it had ended, or was not there
+	wentOn                  // it was being written
+	began                   // it had no byte; its writer may not have locked it yet
+)
+
 // Verify reads a directory of logs, which may be anything, and reports all that
 // is wrong. The error says why it could not be read.
 func Verify(dir string, o VerifyOptions) (Report, error) {
 	v := &verification{
 		dir: dir, o: o, report: Report{Dir: dir, Pinned: len(o.Keys) > 0, Problems: []Problem{}, Runs: []RunState{}},
-		live: map[string]bool{}, empty: map[string]bool{}, opened: map[string]RunOpened{}, sealed: map[string]RunSealed{}, remembered: map[string]map[int64]tlog.Hash{},
+		before: map[string]runBefore{}, opened: map[string]RunOpened{}, sealed: map[string]RunSealed{}, remembered: map[string]map[int64]tlog.Hash{},
 	}
 	// Runs are looked at before the host log is read: it knows all of them, and
 	// the seals of those that have ended.
@@ -155,7 +164,12 @@ func (v *verification) findLive(ids []string) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		v.live[id], v.empty[id] = life == live, size == 0
+		switch {
+		case life == live:
+			v.before[id] = wentOn
+		case size == 0:
+			v.before[id] = began
+		}
 	}
 	return nil
 }

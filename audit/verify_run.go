@@ -69,7 +69,7 @@ func (v *verification) verifyRun(id string) error {
 	if err != nil {
 		return err
 	}
-	if v.live[id] || v.empty[id] && size > 0 {
+	if was := v.before[id]; was == wentOn || was == began && size > 0 {
 		life = live
 	}
 	r := &runCheck{v: v, id: id, counts: map[string]int64{}, totals: newTotals()}
