@@ -89,6 +89,8 @@ type Decision struct {
 	// Protocol and TLS say how to go on.
 	Protocol Protocol `json:"protocol"`
 	TLS      TLS      `json:"tls"`
+
+	account account
 }
 
 // Allowed tells whether the verdict is Allow.
@@ -100,8 +102,18 @@ type Use struct {
 	BytesOut int64
 }
 
-// Uses are the uses by id of the rule. Nil means that they do not matter.
-type Uses map[string]Use
+// Uses are the uses of rules. Nil means that they do not matter.
+type Uses map[account]Use
+
+// account is what uses count for: a rule as it is known from one generation of
+// a sandbox's policy to the next. It does not depend on what else is in the
+// policy, so that the end of a grant moves no use to another rule.
+type account struct {
+	rule  string    // as Rule.String
+	until time.Time // as Rule.Until: each grant has its own
+	// nth counts rules that have both in common. They end at the same time.
+	nth int
+}
 
 func refuse(r Reason) Decision { return Decision{Verdict: Refuse, Reason: r} }
 
@@ -194,11 +206,11 @@ func (g *Generation) choose(at time.Time, uses Uses, f Flow) (*rule, Decision) {
 			came = port
 		case !r.ends.IsZero() && !at.Before(r.ends):
 			came = expired
-		case uses != nil && r.spent(uses[r.id]):
+		case uses != nil && r.spent(uses[r.account]):
 			came = exhausted
 		}
 		if came > exhausted {
-			return r, Decision{Verdict: Allow, Rule: r.id, Protocol: r.Protocol, TLS: r.tls()}
+			return r, Decision{Verdict: Allow, Rule: r.id, Protocol: r.Protocol, TLS: r.tls(), account: r.account}
 		}
 		if came > near {
 			near, nearest = came, r
@@ -243,7 +255,7 @@ const smtp = 25
 
 // openMode is ModeFull where no rule means the flow.
 func (g *Generation) openMode(f Flow) Decision {
-	d := Decision{Verdict: Allow, Rule: "full", Protocol: TCP}
+	d := Decision{Verdict: Allow, Rule: "full", Protocol: TCP, account: account{rule: "full"}}
 	if f.Transport == OverUDP {
 		d.Protocol = UDP
 	}

@@ -32,7 +32,8 @@ type target struct {
 type rule struct {
 	Rule
 	target
-	id      string
+	id      string // unique in this generation
+	account account
 	private []netip.Prefix
 	paths   []pathPattern
 	ends    time.Time // zero: never
@@ -49,7 +50,7 @@ func Compile(p Policy, floor Floor, number uint64, granted time.Time) (*Generati
 	}
 	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, hostPorts: p.HostPorts, floor: floor}
 	g.floor.Exempt = append(slices.Clone(floor.Exempt), parsed(p.Exempt)...)
-	seen := map[string]int{}
+	seen, accounts := map[string]int{}, map[account]int{}
 	for _, r := range p.Rules {
 		c := rule{Rule: r, target: parseTarget(r.Name, r.CIDR, r.ports()), id: r.String(), private: parsed(r.Private)}
 		if c.cidr.IsValid() {
@@ -68,6 +69,10 @@ func Compile(p Policy, floor Floor, number uint64, granted time.Time) (*Generati
 		if seen[c.id]++; seen[c.id] > 1 {
 			c.id += "#" + string(rune('0'+min(seen[c.id], 9)))
 		}
+		c.account = account{rule: r.String(), until: r.Until.UTC()}
+		n := accounts[c.account]
+		accounts[c.account]++
+		c.account.nth = n
 		g.rules = append(g.rules, c)
 	}
 	for _, d := range p.Deny {

@@ -28,9 +28,9 @@ type Live struct {
 	cut   func(Reason)
 
 	// Guarded by judge.mu.
-	flow  Flow
-	rule  string
-	ended bool
+	flow    Flow
+	account account
+	ended   bool
 }
 
 // NewJudge makes a judge that denies everything until Set. maxFlows of zero
@@ -69,7 +69,7 @@ func (j *Judge) review() {
 	for l := range j.live {
 		d := j.gen.Decide(at, nil, l.flow)
 		if d.Allowed() {
-			l.rule = d.Rule
+			l.account = d.account
 			continue
 		}
 		reason := ReasonPolicyRevoked
@@ -136,10 +136,10 @@ func (j *Judge) Open(f Flow, cut func(Reason)) (*Live, Decision) {
 		d.Verdict, d.Reason = Refuse, ReasonLimitFlows
 		return nil, d
 	}
-	u := j.uses[d.Rule]
+	u := j.uses[d.account]
 	u.Flows++
-	j.uses[d.Rule] = u
-	l := &Live{judge: j, cut: cut, flow: f, rule: d.Rule}
+	j.uses[d.account] = u
+	l := &Live{judge: j, cut: cut, flow: f, account: d.account}
 	j.live[l] = struct{}{}
 	return l, d
 }
@@ -159,7 +159,7 @@ func (l *Live) Refine(f Flow) Decision {
 		delete(j.live, l)
 		return d
 	}
-	l.flow, l.rule = f, d.Rule
+	l.flow, l.account = f, d.account
 	return d
 }
 
@@ -172,11 +172,11 @@ func (l *Live) Sent(n int64) bool {
 	if j.gen == nil || l.ended {
 		return false
 	}
-	u := j.uses[l.rule]
+	u := j.uses[l.account]
 	u.BytesOut += n
-	j.uses[l.rule] = u
+	j.uses[l.account] = u
 	for i := range j.gen.rules {
-		if r := &j.gen.rules[i]; r.id == l.rule && r.MaxBytesOut > 0 {
+		if r := &j.gen.rules[i]; r.account == l.account && r.MaxBytesOut > 0 {
 			return u.BytesOut <= r.MaxBytesOut
 		}
 	}

@@ -111,6 +111,36 @@ func TestUses(t *testing.T) {
 	}
 }
 
+// The end of a grant, or of another one, moves no use from rule to rule,
+// whatever order rules of the same text have in the policy.
+func TestUsesStayWithTheirRule(t *testing.T) {
+	base := Rule{Name: "a.example", MaxFlows: 3}
+	first, second := base, base
+	first.MaxFlows, first.Until = 1, start.Add(time.Minute)
+	second.MaxFlows, second.Until = 2, start.Add(time.Hour)
+	now := start
+	j := NewJudge(0, func() time.Time { return now })
+	opened := func(want int) {
+		t.Helper()
+		for n := range want + 1 {
+			if _, d := j.Open(flow(t, "a.example", 443), nil); d.Allowed() != (n < want) {
+				t.Fatalf("flow %d of %d: %+v", n+1, want, d)
+			}
+		}
+	}
+	j.Set(compile(t, restricted(first, second, base), 1))
+	opened(1 + 2 + 3)
+	now = now.Add(2 * time.Minute)
+	j.Set(compile(t, restricted(second, base), 2))
+	opened(0)
+	j.Set(compile(t, restricted(base), 3))
+	opened(0)
+	third := base
+	third.MaxFlows, third.Until = 1, start.Add(2*time.Hour)
+	j.Set(compile(t, restricted(base, third), 4))
+	opened(1)
+}
+
 func TestLimitFlows(t *testing.T) {
 	j := NewJudge(2, nil)
 	j.Set(compile(t, restricted(Rule{Name: "a.example"}), 1))
