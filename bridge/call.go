@@ -29,10 +29,10 @@ type call struct {
 	args    json.RawMessage // canonical; an approval may change them
 	rec     *Record
 	settled bool
-	ran     bool      // the tool was begun
-	running bool      // and has not returned
-	due     time.Time // when it must have; zero if it need not, or has
-	slot    bool      // it holds one of Broker.slots
+	ran     bool // the tool was begun
+	running bool // and what it returned is not judged yet
+	back    bool // it has returned: its deadline is nobody's concern any more
+	slot    bool // it holds one of Broker.slots
 }
 
 // outcome is how a call ends.
@@ -111,9 +111,8 @@ func (c *call) start() bool {
 	}
 	c.ran, c.running = true, true
 	c.rec.State = Running
-	c.due = time.Now().Add(c.limit())
-	c.ctx.deadline = c.due
-	c.b.alarm.set(c.due, c.b.ring)
+	c.ctx.deadline = time.Now().Add(c.limit())
+	c.b.alarm.set(c.ctx.deadline, c.b.ring)
 	return true
 }
 
@@ -164,9 +163,8 @@ func (c *call) abandon() {
 
 // returned is what becomes of a tool's reply.
 func (c *call) returned(reply Reply, err error, crash string) {
-	// What is done with the result has no time limit.
 	open := false
-	c.mark(func() { c.due, open = time.Time{}, !c.settled })
+	c.mark(func() { c.back, open = true, !c.settled })
 	if !open || !c.settle(c.judge(reply, err, crash)) {
 		c.discard()
 	}

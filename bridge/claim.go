@@ -30,6 +30,7 @@ import (
 type claim struct {
 	name string // in Claim; empty if nothing was moved
 	fd   int    // -1 if it was not opened
+	size int64  // as it was looked at, in bytes; what of it was read may be nothing
 }
 
 // openHow is how a request is opened (rule 2).
@@ -75,7 +76,7 @@ func (s *FileServer) take(h hint) (c *call, unsure bool) {
 	case err != nil:
 		return nil, true
 	}
-	return s.serve(h, claim{claimed, -1}), false
+	return s.serve(h, claim{claimed, -1, st.Size}), false
 }
 
 // named calls on a name in a directory of the program's. It may have taken
@@ -216,10 +217,10 @@ func (s *FileServer) room(n int64) []byte {
 func (s *FileServer) admit(h hint, cl claim, r incoming, acks []string) *call {
 	if !s.out.expect(h.id) {
 		// Its answer is there or on its way, and is the only one there is.
-		return s.b.admit(r, func(Answer) { s.discard(cl, r.Bytes, nil) })
+		return s.b.admit(r, func(Answer) { s.discard(cl, nil) })
 	}
 	return s.b.admit(r, func(a Answer) {
 		s.reply(h, a)
-		s.discard(cl, r.Bytes, acks)
+		s.discard(cl, acks)
 	})
 }

@@ -74,8 +74,8 @@ func (b *Broker) ring() {
 	b.alarm.at = time.Time{}
 	now := time.Now()
 	for c := range b.live {
-		switch at := c.due; {
-		case at.IsZero():
+		switch at := c.ctx.deadline; {
+		case at.IsZero() || c.back:
 		case at.After(now):
 			b.alarm.set(at, b.ring)
 		default:

@@ -1,6 +1,9 @@
 package bridge
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Class is what kind of failure a call met; each is an exception of its own in
 // the generated modules, and an exit code of the tool command from 10 upwards.
@@ -15,6 +18,10 @@ const (
 	Failed           Class = "failed"            // 14: the tool itself failed
 	Closed           Class = "closed"            // 15: the bridge has ended
 )
+
+func (c Class) known() bool {
+	return slices.Contains([]Class{Denied, InvalidArguments, Timeout, Limit, Failed, Closed}, c)
+}
 
 // Error is a failure as the program sees it. Its text has no host path, no
 // stack trace and nothing of the environment.

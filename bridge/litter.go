@@ -22,15 +22,14 @@ type litter struct {
 	sweep  bool // somebody is set to it
 }
 
-// discard gives up a claimed file of some bytes, and answers that the program
-// has read.
-func (s *FileServer) discard(cl claim, bytes int64, acks []string) {
+// discard gives up a claimed file, and answers that the program has read.
+func (s *FileServer) discard(cl claim, acks []string) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	l := &s.out.litter
 	l.claims = append(l.claims, cl)
 	l.acks = append(l.acks, acks...)
-	l.bytes += bytes
+	l.bytes += cl.size
 	for _, id := range acks {
 		l.bytes += int64(s.out.kept[id].size)
 	}

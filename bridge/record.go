@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,6 +38,21 @@ type Record struct {
 
 	// Args is for the Journal and the Approver; it is not part of a result.
 	Args json.RawMessage `json:"-"`
+}
+
+// Check says what no broker writes into a record. It is for those that another
+// process made: words of a fixed list end up as names of numbers, of which there
+// must be few.
+func (r Record) Check() error {
+	switch {
+	case r.Via != ViaFile && r.Via != ViaSocket:
+		return fmt.Errorf("the record of a tool call has transport %s", shown(string(r.Via)))
+	case !slices.Contains([]State{Received, Waiting, Running, Done, Refused, Unknown, Discarded}, r.State):
+		return fmt.Errorf("the record of a tool call has state %s", shown(string(r.State)))
+	case r.Class != "" && !r.Class.known():
+		return fmt.Errorf("the record of a tool call has class %s", shown(string(r.Class)))
+	}
+	return nil
 }
 
 // Via is the transport of a call.
@@ -89,6 +106,19 @@ type Summary struct {
 	// how many have none.
 	Calls   []Record `json:"calls"`
 	Omitted int64    `json:"omitted,omitempty"`
+}
+
+// Check is Record.Check of all calls, and of their number.
+func (s Summary) Check() error {
+	if len(s.Calls) > MaxRecords {
+		return fmt.Errorf("the summary of tool calls has %d records", len(s.Calls))
+	}
+	for _, r := range s.Calls {
+		if err := r.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MaxRecords bounds the records that a broker keeps.

@@ -188,3 +188,30 @@ func TestAnswersAreEvicted(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// What a request holds counts until it is removed, read or not.
+func TestLitterIsWeighed(t *testing.T) {
+	r := newRig(t, Options{RequestBytes: 100}, echo)
+	r.server.w.remove(r.server.watches...) // nobody is told, and nobody tidies up
+	const size = 5000
+	for id, name := range map[string]string{"file": r.req("file"), "text": r.textName("text")} {
+		h := hint{id: id}
+		if id == "text" {
+			h.place = inText
+			must(t, os.Symlink(strings.Repeat(" ", textMax), name))
+		} else {
+			must(t, os.WriteFile(name, make([]byte, size), 0o600))
+		}
+		r.server.working.Lock()
+		c, unsure := r.server.take(h)
+		r.server.working.Unlock()
+		if c != nil || unsure {
+			t.Fatalf("%s: %+v, %v", id, c, unsure)
+		}
+	}
+	r.server.out.mu.Lock()
+	defer r.server.out.mu.Unlock()
+	if got := r.server.out.litter.bytes; got != size+textMax {
+		t.Errorf("litter of %d bytes, want %d", got, size+textMax)
+	}
+}

@@ -123,9 +123,7 @@ func tamed(e *Error) *Error {
 	if !utf8.ValidString(t.Message) || t.Message == "" {
 		t.Message = catalogue[CodeFailed].text
 	}
-	switch t.Class {
-	case Denied, InvalidArguments, Timeout, Limit, Failed, Closed:
-	default:
+	if !t.Class.known() {
 		t.Class = Failed
 	}
 	if !codeLike(t.Code) {

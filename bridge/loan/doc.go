@@ -5,8 +5,9 @@
 //
 // It does not know what a tool is or does, nor how the two processes found each
 // other: they have a Unix stream socket. A Lender bounds what it reads and how
-// long it waits at the end; it trusts the Borrower with the sandbox's files and
-// with what it says of the calls, and so must lend to its own user only.
+// long it waits at the end, and takes no word that a broker does not write; it
+// trusts the Borrower with the sandbox's files and otherwise with what it says of
+// the calls, and so must lend to its own user only.
 //
 // It needs Linux: SCM_RIGHTS.
 package loan

@@ -1,6 +1,7 @@
 package loan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,15 +77,17 @@ func (l *Lender) listen() {
 				err = ErrGone
 			}
 			l.fail = err
-			l.begun(err)
 			break
 		}
 		if w.Ended != nil {
-			l.ended = w.Ended
+			if l.fail = w.Ended.Check(); l.fail == nil {
+				l.ended = w.Ended
+			}
 			break
 		}
 		l.take(w)
 	}
+	l.begun(cmp.Or(l.fail, ErrGone)) // if it never said that it serves
 	l.working.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,9 +128,9 @@ func (l *Lender) take(w word) {
 func (l *Lender) act(w word) error {
 	switch {
 	case w.Accepted != nil && l.at.Journal != nil:
-		return l.at.Journal.Accepted(w.Accepted.whole())
+		return journaled(l.at.Journal.Accepted, w.Accepted)
 	case w.Finished != nil && l.at.Journal != nil:
-		return l.at.Journal.Finished(w.Finished.whole())
+		return journaled(l.at.Journal.Finished, w.Finished)
 	case w.Hold == Clock && l.at.Hold != nil:
 		return l.keep(w.ID, l.at.Hold)
 	case w.Hold == Terminal && l.Quiet != nil:
@@ -136,6 +139,14 @@ func (l *Lender) act(w word) error {
 		return nil
 	}
 	return errors.New("cannot understand what the other side asks for")
+}
+
+// journaled records a call, if it is one.
+func journaled(write func(bridge.Record) error, r *record) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	return write(r.whole())
 }
 
 // keep holds something under a number.

@@ -144,7 +144,7 @@ func TestLoan(t *testing.T) {
 	if err := b.Journal().Accepted(rec); err != nil || !reflect.DeepEqual(journal.seen, []bridge.Record{rec}) {
 		t.Errorf("%v, %+v", err, journal.seen)
 	}
-	if err := b.Journal().Finished(bridge.Record{Tool: "no"}); err == nil || err.Error() != errFull.Error() {
+	if err := b.Journal().Finished(bridge.Record{Tool: "no", Via: bridge.ViaFile, State: bridge.Done}); err == nil || err.Error() != errFull.Error() {
 		t.Errorf("what cannot be recorded: %v", err)
 	}
 	for what, f := range map[Hold]*flag{Clock: &clock, Terminal: &screen} {
@@ -165,11 +165,11 @@ func TestLoan(t *testing.T) {
 	if _, err := b.Hold(Clock); err != nil { // and never released
 		t.Error(err)
 	}
-	want := bridge.Summary{Accepted: 2, Done: 1, Calls: []bridge.Record{{Seq: 1, Tool: "yes"}}}
+	want := bridge.Summary{Accepted: 2, Done: 1, Calls: []bridge.Record{{Seq: 1, Tool: "yes", Via: bridge.ViaFile, State: bridge.Done}}}
 	go func() {
 		b.Wait()
 		// what the end cut off is recorded after it
-		if err := b.Journal().Finished(bridge.Record{Tool: "late"}); err != nil {
+		if err := b.Journal().Finished(bridge.Record{Tool: "late", Via: bridge.ViaSocket, State: bridge.Discarded}); err != nil {
 			t.Error(err)
 		}
 		if err := b.Return(want); err != nil {
@@ -215,6 +215,61 @@ func TestBorrowerFails(t *testing.T) {
 	}
 }
 
+// TestLyingBorrower: words that no broker writes get neither into the log nor
+// into a result, where numbers are named after them.
+func TestLyingBorrower(t *testing.T) {
+	honest := bridge.Record{Via: bridge.ViaFile, State: bridge.Done, Class: bridge.Failed}
+	many := make([]bridge.Record, bridge.MaxRecords+1)
+	for i := range many {
+		many[i] = honest
+	}
+	lies := map[string]bridge.Summary{"too many": {Calls: many}}
+	for name, tell := range map[string]func(*bridge.Record){
+		"transport":    func(r *bridge.Record) { r.Via = "file2" },
+		"no transport": func(r *bridge.Record) { r.Via = "" },
+		"state":        func(r *bridge.Record) { r.State = "Done" },
+		"class":        func(r *bridge.Record) { r.Class = bridge.Class(strings.Repeat("x", 1<<10)) },
+	} {
+		r := honest
+		tell(&r)
+		lies[name] = bridge.Summary{Calls: []bridge.Record{honest, r}}
+	}
+	for name, said := range lies {
+		ours, theirs := pair(t)
+		journal := &book{}
+		s := site(t)
+		s.Journal = journal
+		l := &Lender{Conn: ours}
+		go func() {
+			b, err := Borrow(theirs)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer b.Close()
+			_ = b.Serving(Ready{})
+			if last := said.Calls[1]; last.Check() != nil {
+				for _, write := range []func(bridge.Record) error{b.Journal().Accepted, b.Journal().Finished} {
+					if err := write(last); err == nil || len(err.Error()) > 300 {
+						t.Errorf("%s: recorded, or told at length: %v", name, err)
+					}
+				}
+			}
+			b.Wait()
+			_ = b.Return(said)
+		}()
+		if _, err := l.Lend(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := l.End(); err == nil || errors.Is(err, ErrGone) {
+			t.Errorf("%s: %d calls, %v", name, len(sum.Calls), err)
+		}
+		if len(journal.seen) != 0 {
+			t.Errorf("%s: recorded %+v", name, journal.seen)
+		}
+	}
+}
+
 // TestBadBorrowers: whatever the other side says, the lender goes on or gives up.
 func TestBadBorrowers(t *testing.T) {
 	for name, said := range map[string]string{
@@ -245,6 +300,16 @@ func TestBadBorrowers(t *testing.T) {
 		if clock.add(0) != 0 {
 			t.Errorf("%s: the clock is held %d times", name, clock.add(0))
 		}
+	}
+}
+
+// TestEndBeforeBeginning: who says what became of the calls serves no more.
+func TestEndBeforeBeginning(t *testing.T) {
+	ours, theirs := pair(t)
+	go func() { _, _ = theirs.Write([]byte(`{"ended":{}}` + "\n")) }()
+	l := &Lender{Conn: ours}
+	if _, err := l.Lend(t.Context(), site(t)); !errors.Is(err, ErrGone) {
+		t.Errorf("%v", err)
 	}
 }
 
