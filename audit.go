@@ -18,7 +18,6 @@ import (
 
 	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/denial"
-	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
 )
 
@@ -216,6 +215,9 @@ func (r *record) append(events ...audit.Event) error {
 // later records events behind what they tell, in their order and within
 // milliseconds. When that fails, what runs is ended.
 func (r *record) later(events ...audit.Event) error {
+	if r == nil {
+		return nil
+	}
 	if err := r.ready(); err != nil {
 		return err
 	}
@@ -459,16 +461,4 @@ func (r *record) conclude(end audit.RunEnd, events []audit.Event) error {
 		}
 	})
 	return r.closeErr
-}
-
-// network records events of the network.
-func (r *record) network(events []egress.Event) error {
-	if r == nil {
-		return nil
-	}
-	out := make([]audit.Event, len(events))
-	for i, e := range events {
-		out[i] = netEvent(e)
-	}
-	return r.append(out...)
 }

@@ -7,6 +7,14 @@ import (
 	"github.com/isolate-run/isolate/egress"
 )
 
+func netEvents(events []egress.Event) []audit.Event {
+	out := make([]audit.Event, len(events))
+	for i, e := range events {
+		out[i] = netEvent(e)
+	}
+	return out
+}
+
 // netEvent is an event of the network as the log has it.
 func netEvent(e egress.Event) audit.Event {
 	gen, flow, port := int64(e.Gen), int64(e.Flow), int(e.Port)

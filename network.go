@@ -226,5 +226,12 @@ type netRecorder box
 func (r *netRecorder) Record(e []egress.Event) error {
 	b := (*box)(r)
 	b.runtime.counters.flows(e)
-	return b.record.network(e)
+	return b.record.append(netEvents(e)...)
+}
+
+// Later gives events their place.
+func (r *netRecorder) Later(e []egress.Event) error {
+	b := (*box)(r)
+	b.runtime.counters.flows(e)
+	return b.record.later(netEvents(e)...)
 }

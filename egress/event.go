@@ -75,11 +75,15 @@ type Event struct {
 }
 
 // Recorder keeps events, which come in order, several at once when there are
-// many. Record returns when they are durable; its error means that they are
-// not, and that what they announce must not happen. It is called from one
-// goroutine.
+// many. It is called from one goroutine.
 type Recorder interface {
+	// Record returns when they are durable; its error means that they are not,
+	// and that what they announce must not happen.
 	Record([]Event) error
+	// Later gives them their place, and does not wait: they are durable when
+	// those of a later Record are, or soon. Its error means that they, or
+	// earlier ones, will not be.
+	Later([]Event) error
 }
 
 // printable replaces what is not printable ASCII and cuts at 256 bytes.

@@ -67,10 +67,21 @@ func process() int {
 type recorder struct {
 	mu     sync.Mutex
 	events []egress.Event
+	waited int // of them, how many were to be durable
 	err    error
 }
 
 func (r *recorder) Record(e []egress.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.events = append(r.events, e...)
+		r.waited += len(e)
+	}
+	return r.err
+}
+
+func (r *recorder) Later(e []egress.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
@@ -198,10 +209,34 @@ func TestManyEvents(t *testing.T) {
 	if s.Denied != many || len(r.events) != many+1 {
 		t.Fatalf("%d counted, %d recorded", s.Denied, len(r.events))
 	}
+	if r.waited == 0 || r.waited > maxBatch {
+		t.Errorf("%d events were waited for, one had to be", r.waited)
+	}
 	for i, e := range r.events {
 		if e.Seq != uint64(i+1) {
 			t.Fatalf("event %d has number %d", i, e.Seq)
 		}
+	}
+}
+
+// A change that waits for its record does not stop the answers to those before
+// it, however many there are.
+func TestManyChanges(t *testing.T) {
+	const many = 100
+	p := start(t, &recorder{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() {
+			if err := p.Set(ctx, rules("a.example"), time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if s := p.Stop(); s.Flows != many {
+		t.Errorf("%d of %d changes were made", s.Flows, many)
 	}
 }
 

@@ -78,14 +78,10 @@ func (p *Peer) Fail(err error) {
 // Serve hands policies to begin until the supervisor closes its end.
 func (p *Peer) Serve(begin func(Begin) error) error {
 	// not in the reading loop: a change records, and waits for the answer
-	// that is read here
-	work := make(chan Begin, 16)
-	defer close(work)
-	go func() {
-		for b := range work {
-			p.begin(b, begin)
-		}
-	}()
+	// that is read here, behind more changes maybe
+	c := changes{some: make(chan struct{}, 1)}
+	defer close(c.some)
+	go c.each(func(b Begin) { p.begin(b, begin) })
 	for {
 		m, err := p.receive()
 		if err != nil {
@@ -105,7 +101,38 @@ func (p *Peer) Serve(begin func(Begin) error) error {
 			}
 			p.waiting.Unlock()
 		case m.Begin != nil:
-			work <- *m.Begin
+			c.add(*m.Begin)
+		}
+	}
+}
+
+// changes are policies that wait for their turn. The supervisor waits for the
+// answer to each, so that there are few.
+type changes struct {
+	mu   sync.Mutex
+	list []Begin
+	some chan struct{} // has one if the list may be filled
+}
+
+func (c *changes) add(b Begin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, b)
+	select {
+	case c.some <- struct{}{}:
+	default:
+	}
+}
+
+// each does them in their order, until some is closed.
+func (c *changes) each(do func(Begin)) {
+	for range c.some {
+		c.mu.Lock()
+		list := c.list
+		c.list = nil
+		c.mu.Unlock()
+		for _, b := range list {
+			do(b)
 		}
 	}
 }

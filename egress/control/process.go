@@ -51,8 +51,8 @@ const startTimeout = 30 * time.Second
 const maxLine = 16 << 20
 
 // Start starts the program helper on a TUN device, which it takes over. Events
-// go to record; nil means that only the summary is kept. record.Record is
-// called from one goroutine.
+// go to record; nil means that only the summary is kept. record is called from one
+// goroutine.
 func Start(ctx context.Context, helper string, device *os.File, c Config, record egress.Recorder) (*Process, error) {
 	defer device.Close()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -213,11 +213,17 @@ func (p *Process) take(m ToSupervisor) {
 // failed once stays failed: what came after it would have a gap before it.
 func (p *Process) keep(batch []ToSupervisor, broken error) error {
 	events := make([]egress.Event, len(batch))
+	waited := false
 	for i, m := range batch {
 		events[i] = m.Event.Clean()
+		waited = waited || m.Durable
 	}
 	if broken == nil && p.record != nil {
-		broken = p.record.Record(events)
+		if waited {
+			broken = p.record.Record(events)
+		} else { // or the next connection would wait for the end of the last
+			broken = p.record.Later(events)
+		}
 	}
 	p.mu.Lock()
 	for _, e := range events {
@@ -335,7 +341,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // stopWait is how long a process may take to tell of its last flows.
 const stopWait = 2 * time.Second
 
-// Finish ends every flow and returns what happened, when all of it is recorded.
+// Finish ends every flow and returns what happened, when all of it was handed
+// to the recorder.
 // Stop must follow. It may be called more than once.
 func (p *Process) Finish() egress.Summary {
 	p.mu.Lock()

@@ -50,6 +50,7 @@ type log struct {
 	mu     sync.Mutex
 	events []egress.Event
 	broken error
+	slow   chan struct{} // durable events wait for its end; nil if they need not
 }
 
 func (l *log) Note(e egress.Event) {
@@ -60,13 +61,24 @@ func (l *log) Note(e egress.Event) {
 
 func (l *log) Durable(e egress.Event) error {
 	l.mu.Lock()
-	broken := l.broken
+	broken, slow := l.broken, l.slow
 	l.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
 	if broken != nil {
 		return broken
 	}
 	l.Note(e)
 	return nil
+}
+
+// waits makes durable events wait until the end of what it returns.
+func (l *log) waits() (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow = make(chan struct{})
+	return sync.OnceFunc(func() { close(l.slow) })
 }
 
 // breaks makes durable events fail.

@@ -147,6 +147,19 @@ var errRefused = errors.New("refused")
 // connect resolves, judges, dials, and makes the opening durable: in this
 // order, so that no byte goes to an address that was not judged, or unrecorded.
 func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
+	up, err := fl.reach(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	if err := fl.record(up); err != nil {
+		return nil, err
+	}
+	return up, nil
+}
+
+// reach is connect without the record, which must follow before a byte goes
+// either way.
+func (fl *flow) reach(ctx context.Context, network string) (*counted, error) {
 	n := fl.network
 	ctx, cancel := context.WithTimeout(ctx, n.times.Dial)
 	defer cancel()
@@ -162,7 +175,13 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 		}
 		return nil, errRefused
 	}
-	up := fl.opens(conn)
+	return fl.opens(conn), nil
+}
+
+// record makes the opening durable. If that fails, or the flow was cut
+// meanwhile, what was dialled is closed.
+func (fl *flow) record(up *counted) error {
+	n := fl.network
 	e := fl.event(egress.EventOpen)
 	e.Verdict, e.Dial = egress.Allow, fl.dialled
 	if p := fl.f.Peek; p != nil {
@@ -177,7 +196,7 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 	if err := n.events.durable(e); err != nil {
 		abort(up)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonAudit
-		return nil, errRefused
+		return errRefused
 	}
 	if !fl.opened { // a second connection of a flow belongs to the first
 		fl.opened = true
@@ -186,9 +205,9 @@ func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
 	if reason := fl.cutReason(); reason != "" {
 		abort(up)
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
-		return nil, errRefused
+		return errRefused
 	}
-	return up, nil
+	return nil
 }
 
 // resolve finds the addresses of the flow's host. That of a granted port of this

@@ -79,15 +79,26 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 		return
 	}
 	// who is called may speak first, and its refusal is to be seen: dial first
-	up, err := fl.connect(n.ctx, "tcp")
+	up, err := fl.reach(n.ctx, "tcp")
 	if err != nil {
 		fl.refused()
 		r.Complete(true)
 		return
 	}
 	defer up.Close()
+	// the program's handshake takes its time while the opening is recorded;
+	// nothing else happens before it is
+	answer := make(chan error, 1)
+	go func() { answer <- fl.record(up) }()
+	recorded := sync.OnceValue(func() error { return <-answer })
+	defer recorded() // also of a program that is gone: the flow ends behind it
 	n.accepted(r, func(c *inside) {
 		fl.onCut(c.Abort)
+		if recorded() != nil {
+			fl.refused()
+			c.Abort()
+			return
+		}
 		fl.splice(c, nil, up)
 	})
 }
