@@ -20,7 +20,8 @@ import (
 type tunLink struct {
 	fd int
 	// in is the view that the next packet is read into.
-	in *buffer.View
+	in   *buffer.View
+	late late
 
 	mu         sync.RWMutex
 	dispatcher stack.NetworkDispatcher
@@ -72,29 +73,52 @@ const (
 
 // receive reads packets. There is one reader: several would change the order.
 func (l *tunLink) receive() {
-	l.mu.RLock()
-	d := l.dispatcher
-	l.mu.RUnlock()
-	if d == nil {
-		return
-	}
-	for range packets {
+	l.settle()
+	for i := range packets {
 		if l.in == nil {
 			l.in = buffer.NewViewSize(buffer.MaxChunkSize)
 		}
-		b := l.in.AsSlice()
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(l.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
-		if errno != 0 {
+		n, d := l.read(l.in.AsSlice())
+		if n <= virtioHeader {
 			return
 		}
-		l.deliver(d, int(n))
+		question := n <= small && asks(l.in.AsSlice()[virtioHeader:n])
+		if i == 0 && question {
+			l.late.expect()
+		}
+		l.deliver(d, n)
+		if question { // nothing comes behind it; if it does, that is another event
+			return
+		}
+	}
+}
+
+// read reads a packet and says who gets it. Nothing is read from a device that
+// was closed: its number may be another file's.
+func (l *tunLink) read(b []byte) (int, stack.NetworkDispatcher) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.dispatcher == nil {
+		return 0, nil
+	}
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(l.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return 0, nil
+	}
+	return int(n), l.dispatcher
+}
+
+// settle sends what was kept back.
+func (l *tunLink) settle() {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if pkt := l.late.take(); pkt != nil {
+		l.write(pkt)
+		pkt.DecRef()
 	}
 }
 
 func (l *tunLink) deliver(d stack.NetworkDispatcher, n int) {
-	if n <= virtioHeader {
-		return
-	}
 	b := l.in.AsSlice()[virtioHeader:n]
 	var proto tcpip.NetworkProtocolNumber
 	switch header.IPVersion(b) {
@@ -127,6 +151,16 @@ func (l *tunLink) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	defer l.mu.RUnlock()
 	n := 0
 	for _, pkt := range list.AsSlice() {
+		if l.late.keep(pkt) {
+			n++
+			continue
+		}
+		if before := l.late.take(); before != nil {
+			if !carries(pkt, before) {
+				l.write(before)
+			}
+			before.DecRef()
+		}
 		if errno := l.write(pkt); errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR && errno != unix.ENOBUFS {
 			return n, &tcpip.ErrAborted{}
 		}
@@ -135,6 +169,7 @@ func (l *tunLink) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	return n, nil
 }
 
+// write does not wait. The device must not have been closed.
 func (l *tunLink) write(pkt *stack.PacketBuffer) unix.Errno {
 	var virtio [virtioHeader]byte
 	leaveChecksum(pkt, &virtio)
@@ -152,12 +187,13 @@ func (l *tunLink) write(pkt *stack.PacketBuffer) unix.Errno {
 // leaveChecksum leaves the checksum of a TCP segment to who takes it: the
 // sandbox's kernel, which knows that it need not look.
 func leaveChecksum(pkt *stack.PacketBuffer, virtio *[virtioHeader]byte) {
-	if pkt.TransportProtocolNumber != header.TCPProtocolNumber || len(pkt.TransportHeader().Slice()) < header.TCPMinimumSize {
+	h, ok := tcpOf(pkt)
+	if !ok {
 		return
 	}
 	start := len(pkt.NetworkHeader().Slice())
 	ip := pkt.Network()
-	header.TCP(pkt.TransportHeader().Slice()).SetChecksum(
+	h.SetChecksum(
 		header.PseudoHeaderChecksum(header.TCPProtocolNumber, ip.SourceAddress(), ip.DestinationAddress(), uint16(pkt.Size()-start)))
 	virtio[0] = unix.VIRTIO_NET_HDR_F_NEEDS_CSUM
 	binary.NativeEndian.PutUint16(virtio[virtioStart:], uint16(start))

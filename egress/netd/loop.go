@@ -53,6 +53,8 @@ type source interface {
 	descriptor() int
 	// receive takes some of the packets that are there.
 	receive()
+	// settle sends what was kept back for a packet to come.
+	settle()
 }
 
 // Keys of what the loop watches besides relays, which have positive ones.
@@ -101,6 +103,7 @@ func (l *loop) start(device source) error {
 	if device != nil {
 		l.device = device
 		if err := l.watch(device.descriptor(), keyDevice, unix.EPOLLIN); err != nil {
+			close(l.ended)
 			return fmt.Errorf("cannot watch the device: %w", err)
 		}
 	}
@@ -211,6 +214,9 @@ func (l *loop) poll() int {
 // asleep waits for events as goroutines do. It does not fail: close waits for
 // the loop.
 func (l *loop) asleep() (n int) {
+	if l.device != nil {
+		l.device.settle()
+	}
 	slept := false
 	_ = l.sleep.Read(func(uintptr) bool {
 		n = l.poll()
