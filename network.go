@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -172,8 +173,14 @@ func (b *box) mourn(device *os.File) {
 // addSecret reads a secret from our environment and makes what stands for it.
 func addSecret(c *control.Config, variable string) error {
 	value, set := os.LookupEnv(variable)
-	if !set || value == "" {
-		return fmt.Errorf("cannot inject $%s: it is not set; export it", variable)
+	refuse := func(rule, remedy string) error {
+		return &plan.Refusal{Problems: []plan.Problem{{What: "cannot inject $" + variable, Rule: rule, Remedy: remedy}}}
+	}
+	switch {
+	case !set || value == "":
+		return refuse("it is not set", "export it where isolate, or its server, is started")
+	case strings.TrimSpace(value) != value || strings.ContainsFunc(value, unicode.IsControl):
+		return refuse("no header can hold white space around it or a control character", "look for the end of a line in it")
 	}
 	var random [16]byte
 	_, _ = rand.Read(random[:])

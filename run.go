@@ -52,6 +52,9 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
 			add("cannot set environment variable "+strconv.Quote(k), "names have no '=' and neither part has a NUL byte", "correct it")
 		}
+		if pl.Injects(k) {
+			bad = append(bad, plan.Injected(k))
+		}
 	}
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")

@@ -22,6 +22,22 @@ func (p Plan) Intercepts() bool {
 	return p.NetPolicy != nil && slices.ContainsFunc(p.NetPolicy.Rules, egress.Rule.Intercepts)
 }
 
+// Injects tells whether the network puts a variable of the host into requests,
+// so that the program is shown what stands for it.
+func (p Plan) Injects(variable string) bool {
+	return p.NetPolicy != nil && slices.ContainsFunc(p.NetPolicy.Rules, func(r egress.Rule) bool {
+		return slices.ContainsFunc(r.Inject, func(s egress.Secret) bool { return s.Variable == variable })
+	})
+}
+
+// Injected is the problem of setting such a variable for a program.
+func Injected(variable string) Problem {
+	return Problem{
+		What: "cannot set variable " + strconv.Quote(variable), Rule: "the network policy puts it into requests, and the program is shown what stands for it",
+		Remedy: "leave the variable out, or inject another one",
+	}
+}
+
 // network decides the mode. A network needs a device, a process to hold it, and
 // a profile that has sockets.
 func (r *resolver) network() {
@@ -31,6 +47,11 @@ func (r *resolver) network() {
 		return
 	}
 	r.plan.NetPolicy = &n
+	for name := range r.policy.Env {
+		if r.plan.Injects(name) {
+			r.problems = append(r.problems, Injected(name))
+		}
+	}
 	if r.policy.Profile == policy.ProfileStrict {
 		r.refuse("cannot give network "+r.plan.Net, "profile strict has no IP sockets", "use profile default")
 	}

@@ -85,9 +85,10 @@ func TestNetworkIsRefused(t *testing.T) {
 		"no device": {policy.Policy{Net: egress.Policy{Mode: egress.ModeFull}}, func(f *Facts) {
 			f.Network = func() Problem { return Problem{What: "cannot give a network", Rule: "no device", Remedy: "get one"} }
 		}, "no device"},
-		"strict":             {policy.Policy{Profile: policy.ProfileStrict, Net: egress.Policy{Mode: egress.ModeFull}}, nil, "strict"},
-		"bad rule":           {policy.Policy{Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "*.com"}}}}, nil, "*.com"},
-		"rules without mode": {policy.Policy{Net: egress.Policy{Rules: []egress.Rule{{Name: "a.example"}}}}, nil, "mode none"},
+		"strict":                      {policy.Policy{Profile: policy.ProfileStrict, Net: egress.Policy{Mode: egress.ModeFull}}, nil, "strict"},
+		"bad rule":                    {policy.Policy{Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "*.com"}}}}, nil, "*.com"},
+		"an injected variable is set": {policy.Policy{Env: map[string]string{"TOKEN": "x"}, Net: egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "a.example", Inject: []egress.Secret{{Header: "A", Variable: "TOKEN"}}}}}}, nil, `"TOKEN"`},
+		"rules without mode":          {policy.Policy{Net: egress.Policy{Rules: []egress.Rule{{Name: "a.example"}}}}, nil, "mode none"},
 	} {
 		f := machine(t)
 		if c.change != nil {
