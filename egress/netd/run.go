@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -34,11 +35,35 @@ func Init() Outcome {
 	if len(os.Args) != 1 || os.Args[0] != control.Name {
 		return NotOurs
 	}
-	if err := Run(control.SocketFD, control.DeviceFD); err != nil {
+	err := closeInherited()
+	if err == nil {
+		err = Run(control.SocketFD, control.DeviceFD)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return Failed
 	}
 	return Done
+}
+
+// closeInherited closes what the supervisor's caller let it inherit: a lock, a
+// pipe, a file that nobody meant for this process. They are the only descriptors
+// without close-on-exec; the run-time's own have it.
+func closeInherited() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("cannot list descriptors: %w", err)
+	}
+	for _, e := range open {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= control.DeviceFD {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+	return nil
 }
 
 // memoryLimit is what the garbage collector aims to stay below, in bytes.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // children are the processes whose parent is pid, in any thread's name.
@@ -65,5 +67,27 @@ func TestNetworkProcessIsConfined(t *testing.T) {
 				t.Errorf("thread %s is under no filter", e.Name())
 			}
 		}
+	}
+}
+
+// What the caller's process inherited itself stays its own: a lock or a pipe
+// that the network process held would outlive who took it. Beside A13.
+func TestNetworkProcessInheritsNothing(t *testing.T) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], 0); err != nil { // without close-on-exec
+		t.Fatal(err)
+	}
+	read := os.NewFile(uintptr(ends[0]), "pipe")
+	defer read.Close()
+	r := open(t)
+	sb, err := r.Sandbox(t.Context(), allow(t, "allow:allowed.example"))
+	unix.Close(ends[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sb.Close()
+	fds := []unix.PollFd{{Fd: int32(ends[0]), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 10_000); n != 1 || fds[0].Revents&unix.POLLHUP == 0 {
+		t.Errorf("somebody holds the caller's pipe: %d, %v, %+v", n, err, fds)
 	}
 }
