@@ -93,19 +93,23 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.Dir == "" {
 		o.Dir = DefaultDir()
 	}
+	waiting, err := spawn(o.Expect)
+	if err != nil {
+		return nil, err
+	}
 	checks, err := preflight(ctx, o.Dir)
 	if err != nil {
+		waiting.Close()
 		return nil, refused(o.Audit, "", "", err)
 	}
 	base, err := container.Open(ctx, o.Dir)
 	if err != nil {
+		waiting.Close()
 		return nil, err
 	}
 	var begun *container.Blank
-	if o.Expect == OneCell {
-		if begun, err = base.Begin(); err != nil {
-			return nil, errors.Join(err, base.Close())
-		}
+	if waiting != nil {
+		begun = base.Begin(waiting)
 	}
 	r := &Runtime{
 		options: o, base: base, facts: gatherFacts(base, o, checks), begun: begun,
@@ -116,6 +120,14 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		r.unwatch = o.Telemetry.Watch(r)
 	}
 	return r, nil
+}
+
+// spawn starts the process for a cell that is expected; nil if none is.
+func spawn(e Expectation) (*container.Waiting, error) {
+	if e != OneCell {
+		return nil, nil
+	}
+	return container.Spawn()
 }
 
 // DefaultDir is the run-time directory that Open uses if Options name none.

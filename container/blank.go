@@ -28,29 +28,26 @@ type Blank struct {
 	used    bool          // Furnish or Close was called
 }
 
-// Begin begins to make a cell. Furnish or Close must follow.
-func (b *Base) Begin() (*Blank, error) {
-	control, theirs, err := sockPair()
-	if err != nil {
-		return nil, err
-	}
-	n := &Blank{cell: &Cell{base: b, control: control}, built: make(chan struct{})}
+// Begin begins to make a cell of a process that waits for one. Furnish or Close
+// must follow.
+func (b *Base) Begin(w *Waiting) *Blank {
+	n := &Blank{cell: &Cell{base: b, control: w.control}, built: make(chan struct{})}
 	go func() {
-		n.err = n.cell.start(theirs)
+		n.err = n.cell.start(w)
 		close(n.built)
 	}()
 	runtime.Gosched() // what was begun takes longest: it goes first
 	n.leaf, n.needErr = b.Cgroup.NewLeaf()
-	return n, nil
+	return n
 }
 
 // NewCell makes a cell for the plan.
 func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
-	n, err := b.Begin()
+	w, err := Spawn()
 	if err != nil {
 		return nil, err
 	}
-	return n.Furnish(ctx, p)
+	return b.Begin(w).Furnish(ctx, p)
 }
 
 // Furnish makes the cell of a plan.
@@ -159,29 +156,29 @@ func (n *Blank) Close() error {
 	return n.cell.Close()
 }
 
-// start starts the keeper from a memfd: no file of the root file system is
-// executed, and none can be exchanged for it.
-func (c *Cell) start(control *os.File) error {
-	defer control.Close()
+// start makes the cell's namespaces and puts the keeper in them.
+func (c *Cell) start(w *Waiting) error {
+	if <-w.done; w.err != nil {
+		return w.err
+	}
 	config := cellConfig(c.base.dir, os.Geteuid(), os.Getegid())
-	if err := validate.Validate(config); err != nil {
-		return fmt.Errorf("cannot describe cell: %w", err)
-	}
-	image, err := keeperFile()
+	err := validate.Validate(config)
 	if err != nil {
-		return err
+		err = fmt.Errorf("cannot describe cell: %w", err)
 	}
-	defer image.Close()
-	group, err := c.base.Cgroup.Keepers()
+	var group *os.File
+	if err == nil {
+		group, err = c.base.Cgroup.Keepers()
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, w.proc.abandon())
 	}
 	if group != nil {
 		defer group.Close()
 	}
-	c.proc, err = startKeeper(config, control, image, group)
-	if err != nil {
+	if err := w.proc.enter(config, group); err != nil {
 		return fmt.Errorf("cannot start cell: %w", err)
 	}
+	c.proc = w.proc
 	return nil
 }

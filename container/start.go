@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -21,21 +22,68 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newcomer is a keeper that was started by way of libcontainer's nsexec.
+// Waiting is a process that is there to become a keeper, and waits to be told
+// of a cell. It is this program, executed again, before its Go run time; it has
+// entered no namespace and no cgroup yet, so it depends on nothing.
+type Waiting struct {
+	control sock // our end of its socket
+
+	proc *newcomer
+	err  error
+	done chan struct{} // closed when proc or err is set
+}
+
+// Spawn begins to start a process for a cell. A program that is going to need
+// one calls this first of all; Begin or Close must follow.
+func Spawn() (*Waiting, error) {
+	control, theirs, err := sockPair()
+	if err != nil {
+		return nil, err
+	}
+	w := &Waiting{control: control, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		defer theirs.Close()
+		w.proc, w.err = startNewcomer(theirs)
+	}()
+	runtime.Gosched() // what was begun takes longest: it goes first
+	return w, nil
+}
+
+// Close ends a process that is not wanted after all. It does nothing to nil.
+func (w *Waiting) Close() {
+	if w == nil {
+		return
+	}
+	_ = w.control.close()
+	if <-w.done; w.err == nil {
+		_ = w.proc.abandon()
+	}
+}
+
+// newcomer is a keeper that was started by way of libcontainer's nsexec, or the
+// process that is to become one.
 type newcomer struct {
-	pid   int
-	pidfd int           // of pid; a number may come to mean another process
+	first int           // of its processes; their process group
+	call  *os.File      // our end of the socket that it is told by; nil when it was
 	words *os.File      // our end of nsexec's log
+	pid   int           // of the keeper
+	pidfd int           // of pid; a number may come to mean another process
 	alone chan struct{} // closed when nsexec's other processes are gone
 }
 
-// startKeeper makes the namespaces of the configuration and runs the keeper in
-// them: control is its end of its socket, image what it is, group the cgroup
-// that it is born into, nil for ours.
+// startNewcomer starts the process. It is given the keeper as a sealed memfd: no
+// file of the root file system is executed, and none can be exchanged for it.
+// control is the keeper's end of its socket.
 //
 // Package os would first try out, in a process of its own, whether it can have
 // handles of processes; this one needs none: it is waited for once.
-func startKeeper(config *configs.Config, control, image, group *os.File) (*newcomer, error) {
+func startNewcomer(control *os.File) (*newcomer, error) {
+	image, err := keeperFile()
+	if err != nil {
+		return nil, err
+	}
+	defer image.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -45,17 +93,16 @@ func startKeeper(config *configs.Config, control, image, group *os.File) (*newco
 	if err != nil {
 		return nil, fmt.Errorf("cannot make socket pair: %w", err)
 	}
+	call, theirCall := os.NewFile(uintptr(pair[0]), "call"), os.NewFile(uintptr(pair[1]), "call")
+	defer theirCall.Close()
 	limit := unix.NsecToTimeval(farSideTimeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
-		unix.Close(pair[0])
-		unix.Close(pair[1])
+		call.Close()
 		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
-	init, theirInit := os.NewFile(uintptr(pair[0]), "init"), os.NewFile(uintptr(pair[1]), "init")
-	defer init.Close()
-	defer theirInit.Close()
 	words, theirWords, err := os.Pipe()
 	if err != nil {
+		call.Close()
 		return nil, fmt.Errorf("cannot make pipe: %w", err)
 	}
 	defer theirWords.Close()
@@ -65,55 +112,73 @@ func startKeeper(config *configs.Config, control, image, group *os.File) (*newco
 			C.ENTER_VARIABLE + "=1", fmt.Sprintf("_LIBCONTAINER_INITPIPE=%d", C.INIT_FD),
 			fmt.Sprintf("_LIBCONTAINER_LOGPIPE=%d", C.LOG_FD), "_LIBCONTAINER_LOGLEVEL=2",
 		},
-		// what nsexec starts are children of ours, too; until one is the
-		// keeper they stay in one process group
+		// what it starts are children of ours, too; until one is the keeper
+		// they stay in one process group
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	}
-	for _, f := range []*os.File{null, null, null, control, image, theirInit, theirWords} {
+	for _, f := range []*os.File{null, null, null, control, image, theirCall, theirWords} {
 		attr.Files = append(attr.Files, f.Fd())
-	}
-	if group != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(group.Fd())
 	}
 	first, err := syscall.ForkExec("/proc/self/exe", []string{"isolate-cell"}, attr)
 	if err != nil {
+		call.Close()
 		words.Close()
-		return nil, err
+		return nil, fmt.Errorf("cannot start cell: %w", err)
 	}
-	theirInit.Close()
-	theirWords.Close()
-	n := &newcomer{words: words, alone: make(chan struct{})}
-	if n.pid, err = meet(config, init); err == nil {
+	return &newcomer{first: first, call: call, words: words, alone: make(chan struct{})}, nil
+}
+
+// enter has the process make the namespaces of the configuration and run the
+// keeper in them, born into the cgroup group; nil is ours. If it fails the
+// process is gone.
+func (n *newcomer) enter(config *configs.Config, group *os.File) error {
+	err := n.tell(config, group)
+	if err == nil {
 		n.pidfd, err = unix.PidfdOpen(n.pid, 0) // nobody has waited for it yet
 	}
 	if err != nil {
-		_ = unix.Kill(-first, unix.SIGKILL)
-		reapGroup(first)
-		err = errors.Join(err, n.said())
-		words.Close()
-		return nil, err
+		return errors.Join(err, n.abandon())
 	}
+	n.call.Close()
+	n.call = nil
 	go func() {
 		defer close(n.alone)
-		reapGroup(first)
+		reapGroup(n.first)
 	}()
-	return n, nil
+	return nil
 }
 
-// meet tells nsexec what to make and learns which process becomes the keeper.
-func meet(config *configs.Config, init *os.File) (keeper int, err error) {
-	if _, err := init.Write(bootstrap(config)); err != nil {
-		return 0, err
+// abandon ends the process before it is a keeper and says what it said.
+func (n *newcomer) abandon() error {
+	_ = unix.Kill(-n.first, unix.SIGKILL)
+	reapGroup(n.first)
+	n.call.Close()
+	err := n.said()
+	n.words.Close()
+	return err
+}
+
+// tell says what to make, and learns which process becomes the keeper: a byte
+// with the cgroup for enter.c, then the configuration for nsexec.
+func (n *newcomer) tell(config *configs.Config, group *os.File) error {
+	var rights []byte
+	if group != nil {
+		rights = unix.UnixRights(int(group.Fd()))
+	}
+	if err := unix.Sendmsg(int(n.call.Fd()), append([]byte{0}, bootstrap(config)...), rights, nil, unix.MSG_NOSIGNAL); err != nil {
+		return fmt.Errorf("cannot tell the new process of its cell: %w", err)
 	}
 	var pids struct {
 		Keeper int `json:"stage2_pid"`
 	}
 	buf := make([]byte, 256)
-	got, err := init.Read(buf)
+	got, err := n.call.Read(buf)
 	if err != nil {
-		return 0, errors.New("libcontainer made no namespaces")
+		return errors.New("libcontainer made no namespaces")
 	}
-	return pids.Keeper, json.Unmarshal(buf[:got], &pids)
+	err = json.Unmarshal(buf[:got], &pids)
+	n.pid = pids.Keeper
+	return err
 }
 
 // reapGroup waits until no child of ours is left in a process group.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
 
+	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/internal/testenv"
 	"github.com/isolate-run/isolate/namespaces"
 )
@@ -67,9 +70,19 @@ func TestNoCellWithBorrowedRights(t *testing.T) {
 			return "", "", err
 		}
 		defer said.Close()
+		call, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return "", "", err
+		}
+		defer unix.Close(call[0])
+		theirCall := os.NewFile(uintptr(call[1]), "call")
+		defer theirCall.Close()
+		if _, err := unix.Write(call[0], []byte{0}); err != nil {
+			return "", "", err
+		}
 		c := exec.Command("/proc/self/exe", "-test.run", "^$")
 		c.Env, c.Stdout = []string{"_ISOLATE_ENTER=1"}, &out
-		c.ExtraFiles = []*os.File{null, victim, null, theirs} // 4 is what would be executed
+		c.ExtraFiles = []*os.File{null, victim, theirCall, theirs} // 4 is what would be executed
 		err = c.Run()
 		theirs.Close()
 		text, _ := io.ReadAll(said)
@@ -133,4 +146,82 @@ func TestKillSparesWhoHasTheNumberNow(t *testing.T) {
 	if err := procs[1].Wait(); !errors.As(err, &exit) || exit.Sys().(interface{ Signal() unix.Signal }).Signal() != unix.SIGTERM {
 		t.Errorf("the other process: %v", err)
 	}
+}
+
+// A process that nobody wants ends, and so does one whose caller is gone.
+func TestWaitingEnds(t *testing.T) {
+	w, err := Spawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-w.done; w.err != nil {
+		t.Fatal(w.err)
+	}
+	w.Close()
+	if err := unix.Kill(w.proc.first, 0); err != unix.ESRCH {
+		t.Errorf("the process that was not wanted: %v, want %v", err, unix.ESRCH)
+	}
+	w, err = Spawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-w.done; w.err != nil {
+		t.Fatal(w.err)
+	}
+	_ = w.control.close()
+	w.proc.call.Close() // as the kernel does for who has died
+	var how unix.WaitStatus
+	if _, err := unix.Wait4(w.proc.first, &how, 0, nil); err != nil || how.ExitStatus() != 0 || !how.Exited() {
+		t.Errorf("the process that was left alone ended with %v, %v", how, err)
+	}
+	if text, _ := io.ReadAll(w.proc.words); len(text) > 0 {
+		t.Errorf("it says %q", text)
+	}
+}
+
+// On v2 the processes that make a cell are born into its cgroup. The group is
+// one of a hierarchy without controllers, which is all that this needs.
+func TestNewcomerIsBornInItsGroup(t *testing.T) {
+	testenv.Require(t, testenv.Root)
+	place, err := cgroup.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place.V2 == "" {
+		testenv.Require(t, testenv.Cgroup2)
+	}
+	dir := filepath.Join(place.V2, fmt.Sprintf("isolate-test-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	group, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	w, err := Spawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-w.done; w.err != nil {
+		t.Fatal(w.err)
+	}
+	if err := w.proc.enter(cellConfig("/", os.Geteuid(), os.Getegid()), group); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", w.proc.pid))
+	if err != nil {
+		t.Error(err)
+	}
+	if want := "/" + filepath.Base(dir) + "\n"; !strings.Contains(string(in), want) {
+		t.Errorf("the keeper is in\n%s, want a line that ends in %q", in, want)
+	}
+	w.proc.kill()
+	w.proc.wait()
+	_ = w.control.close()
 }
