@@ -58,6 +58,8 @@ type Process struct {
 
 	// PID as this process sees it, before and after execve.
 	PID int
+	// checked is whether checkRights was called.
+	checked bool
 	// Master is the host's side of the terminal; nil without one.
 	Master *os.File
 
@@ -88,53 +90,48 @@ func (b *Sandbox) Prepare(deadline time.Time, p Program) (*Process, error) {
 	if latest := time.Now().Add(farSideTimeout); latest.Before(deadline) {
 		deadline = latest
 	}
-	id := b.nextRun.Add(1)
 	prog := program{args: p.Args, paths: candidates(p.Args[0], p.Path), env: p.Env, dir: p.Dir, cpus: p.CPUs, noStdin: p.Stdin == nil, preloaded: p.Preloaded}
 	if p.Terminal != nil {
 		prog.terminal, prog.size = true, [2]uint16{p.Terminal.Rows, p.Terminal.Cols}
 	}
-	tape, err := programTape(b.plan, prog, id)
+	tape, err := programTape(b.plan, prog)
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs, err := sockPair()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	fds := []int{int(theirs.Fd())}
+	var streams []int
 	if p.Terminal == nil {
 		for _, f := range []*os.File{p.Stdin, p.Stdout, p.Stderr} {
 			if f != nil {
-				fds = append(fds, int(f.Fd()))
+				streams = append(streams, int(f.Fd()))
 			}
 		}
 	}
-	proc := &Process{sandbox: b, id: id, sock: ours, tape: tape, done: make(chan struct{})}
-	b.mu.Lock()
-	if b.runs == nil || b.closed {
-		b.mu.Unlock()
-		ours.close()
-		return nil, ErrClosed
+	proc := b.takeStandby()
+	if proc == nil {
+		if proc, err = b.fork(); err != nil {
+			return nil, err
+		}
 	}
-	if len(b.runs) == keeper.MaxRuns {
-		b.mu.Unlock()
-		ours.close()
-		return nil, fmt.Errorf("cannot start program: %d programs run in this sandbox already", keeper.MaxRuns)
-	}
-	b.runs[id] = proc
-	b.mu.Unlock()
-	if err := b.sock.send(tape.Message, fds...); err != nil {
-		proc.abandon()
-		return nil, err
-	}
-	theirs.Close()
 	proc.deadline = deadline
-	if err := proc.greet(p.Terminal != nil); err != nil {
+	if err := proc.become(tape, streams, p.Terminal != nil); err != nil {
 		proc.abandon()
 		return nil, err
 	}
 	return proc, nil
+}
+
+// become tells a standby what it is to be, and waits until it is but for execve.
+func (p *Process) become(tape keeper.Tape, streams []int, terminal bool) error {
+	if err := p.sock.send(tape.Message, streams...); err != nil {
+		return p.startError(err)
+	}
+	if p.PID == 0 { // just being forked
+		if err := p.stood(p.deadline); err != nil {
+			return p.startError(err)
+		}
+	}
+	p.tape = tape
+	return p.greet(terminal)
 }
 
 // greet takes what the process sends before it waits.
@@ -151,14 +148,13 @@ func (p *Process) greet(terminal bool) error {
 		return p.startError(err)
 	}
 	r.close()
-	p.PID = r.pid
 	return nil
 }
 
 // startError explains a socket that ended: if the init reported a failed fork
 // or died, that is the reason.
 func (p *Process) startError(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+	if ended(err) {
 		select {
 		case <-p.done:
 			if p.forkErrno != 0 {
@@ -167,6 +163,7 @@ func (p *Process) startError(err error) error {
 			if p.exit.Lost {
 				return fmt.Errorf("cannot start program: the sandbox has ended")
 			}
+			return fmt.Errorf("cannot start program: its process was ended: %w", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -167,6 +167,7 @@ type Sandbox struct {
 	runs    map[uint64]*Process
 	ended   chan struct{} // closed when the init's socket has ended
 	nextRun atomic.Uint64
+	standby *Process // nil if there is none, or once taken
 	closed  bool
 	life    Lifetime
 	ending  atomic.Bool // the init is about to end by itself
@@ -226,6 +227,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		return nil, err
 	}
 	theirs.Close()
+	stands := b.stands()
 	if err := b.cloned(tape); err != nil {
 		return nil, err
 	}
@@ -246,6 +248,9 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 	}
 	s.busy = true
 	go b.listen()
+	if stands != nil {
+		return nil, errors.Join(b.lacksStandby(stands), b.Close())
+	}
 	return b, nil
 }
 
@@ -257,6 +262,7 @@ func (b *Sandbox) cloned(tape keeper.Tape) error {
 	r, err := answer(b.seat.sock, "sandbox", tape)
 	if err != nil {
 		ready.close()
+		b.dropStandby()
 		_ = b.sock.close()
 		return err
 	}
@@ -427,6 +433,7 @@ func (b *Sandbox) Close() error {
 	if err == nil {
 		err = b.Gone(farSideTimeout)
 	}
+	b.dropStandby()
 	_ = b.sock.close()
 	<-b.ended
 	b.pidfd.Close()

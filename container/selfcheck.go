@@ -32,16 +32,34 @@ func (b *Sandbox) check() error {
 	if b.plan.HasNetwork() {
 		c.network()
 	}
-	return c.verdict()
+	if err := c.verdict(); err != nil || b.standby == nil || b.standby.PID == 0 {
+		return err
+	}
+	return b.standby.checkRights()
 }
 
 // Check asks the kernel, from outside, about a process that has done
 // everything but execve: capabilities, no_new_privs, filter, ids, descriptors.
 // Its namespaces are its init's, which check has seen.
 func (p *Process) Check() error {
+	if err := p.checkRights(); err != nil {
+		return err
+	}
+	c := checker{pid: p.PID}
+	c.descriptors()
+	return c.verdict()
+}
+
+// checkRights is the part of Check that a standby can be asked ahead:
+// capabilities, no_new_privs, filter, ids. It has no way to more of any, and is
+// asked once.
+func (p *Process) checkRights() error {
+	if p.checked {
+		return nil
+	}
 	c := checker{pid: p.PID}
 	c.status(p.sandbox.plan)
-	c.descriptors()
+	p.checked = true
 	return c.verdict()
 }
 

@@ -115,13 +115,17 @@ func (s sock) recv() (reply, error) {
 	var n, oobn int
 	var rerr error
 	err = c.Read(func(fd uintptr) bool {
-		n, oobn, _, _, rerr = unix.Recvmsg(int(fd), buf[:], oob[:], unix.MSG_CMSG_CLOEXEC)
-		return rerr != unix.EAGAIN && rerr != unix.EINTR
+		// ECONNRESET is told once, before what the far side said last: it has
+		// ended without having read all that was sent to it
+		for again := true; again; again = rerr == unix.EINTR || rerr == unix.ECONNRESET {
+			n, oobn, _, _, rerr = unix.Recvmsg(int(fd), buf[:], oob[:], unix.MSG_CMSG_CLOEXEC)
+		}
+		return rerr != unix.EAGAIN
 	})
 	if err == nil {
 		err = rerr
 	}
-	if err == unix.ECONNRESET || err == nil && n == 0 {
+	if err == nil && n == 0 {
 		return reply{}, errEnded
 	}
 	if err != nil {

@@ -299,25 +299,40 @@ type program struct {
 	preloaded []byte
 }
 
-// programTape turns a child of init into the program. Register 0 is the
-// program's socket; its streams follow.
-func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
-	b := keeper.NewBuilder(prog.descriptors())
-	// 1. a session of its own
+// programSock is where the socket of a process that is to be a program stands
+// until execve.
+var programSock = keeper.Int(3)
+
+// standbyTape is what a child of init does before it is known which program it
+// is to be. Register 0 is its socket, over which programTape follows.
+func standbyTape(id uint64) (keeper.Tape, error) {
+	b := keeper.NewBuilder(1)
 	b.Call("make a session", unix.SYS_SETSID)
+	high := b.CallReg("move the socket", unix.SYS_FCNTL, keeper.R(0), keeper.Int(unix.F_DUPFD_CLOEXEC), keeper.Int(64))
+	b.Call("place the socket", unix.SYS_DUP3, keeper.R(high), programSock, keeper.Int(unix.O_CLOEXEC))
+	b.ReportTo(programSock)
+	closeFrom4(b)
+	b.WriteFile("/proc/self/oom_score_adj", "1000")
+	b.Send("report the standby", programSock, keeper.Int(-1))
+	b.Next(programSock)
+	return b.Encode(keeper.MsgSpawn, 0, id)
+}
+
+func closeFrom4(b *keeper.Builder) {
+	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
+}
+
+// programTape turns a standby into the program. Its registers are the streams.
+func programTape(p plan.Plan, prog program) (keeper.Tape, error) {
+	b := keeper.NewBuilder(prog.streams())
+	// 1. descriptors 0 to 2
 	if prog.terminal {
 		openTerminal(b, prog)
 	} else {
 		placeStreams(b, prog)
 	}
-	// 2. descriptors 0 to 2, and the socket at 3 until execve
-	high := b.CallReg("move the socket", unix.SYS_FCNTL, keeper.R(0), keeper.Int(unix.F_DUPFD_CLOEXEC), keeper.Int(64))
-	b.Call("place the socket", unix.SYS_DUP3, keeper.R(high), keeper.Int(3), keeper.Int(unix.O_CLOEXEC))
-	sock := keeper.Int(3)
-	b.ReportTo(sock)
-	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
-	// 3. what is this process's own
-	b.WriteFile("/proc/self/oom_score_adj", "1000")
+	closeFrom4(b)
+	// 2. what is this process's own
 	if len(prog.cpus) > 0 {
 		mask := make([]byte, 128)
 		for _, c := range prog.cpus {
@@ -332,40 +347,40 @@ func programTape(p plan.Plan, prog program, id uint64) (keeper.Tape, error) {
 			setRlimit(b, l)
 		}
 	}
-	// 4. the supervisor checks us from outside, then lets us go
-	b.Send("report the program", sock, keeper.Int(-1))
-	b.Wait(sock)
+	// 3. the supervisor checks us from outside, then lets us go
+	b.Send("report the program", programSock, keeper.Int(-1))
+	b.Wait(programSock)
 	if prog.preloaded != nil {
 		// what execve would do: the init cannot be inspected, a program can
 		b.Call("allow inspection", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_DUMPABLE), keeper.Int(1), null, null, null)
-		b.Call("close the socket", unix.SYS_CLOSE, sock)
+		b.Call("close the socket", unix.SYS_CLOSE, programSock)
 		b.Become(prog.preloaded)
-		return b.Encode(keeper.MsgSpawn, 0, id)
+		return b.Encode(keeper.MsgTape, 0)
 	}
 	argv, env := keeper.Strings(prog.args), keeper.Strings(prog.env)
 	for _, path := range prog.paths {
 		b.Exec(path, argv, env)
 	}
 	b.NotFound()
-	return b.Encode(keeper.MsgSpawn, 0, id)
+	return b.Encode(keeper.MsgTape, 0)
 }
 
-// descriptors is how many come with the program's message: its socket, and its
-// streams unless it has a terminal. Standard input may be absent.
-func (p program) descriptors() int {
+// streams is how many come with the program's message: none if it has a
+// terminal. Standard input may be absent.
+func (p program) streams() int {
 	switch {
 	case p.terminal:
-		return 1
+		return 0
 	case p.noStdin:
-		return 3
+		return 2
 	}
-	return 4
+	return 3
 }
 
 // placeStreams puts the streams at 0 to 2. Without standard input, the
 // sandbox's own /dev/null is: no file of the host is handed in for it.
 func placeStreams(b *keeper.Builder, prog program) {
-	first := keeper.Reg(1)
+	first := keeper.Reg(0)
 	if prog.noStdin {
 		n := b.CallReg("open /dev/null", unix.SYS_OPENAT, atCwd, keeper.Str("/dev/null"), keeper.Int(unix.O_RDONLY|unix.O_CLOEXEC), null)
 		b.Call("place descriptor 0", unix.SYS_DUP3, keeper.R(n), keeper.Int(0), null)
@@ -385,7 +400,7 @@ func openTerminal(b *keeper.Builder, prog program) {
 	size := []byte{byte(prog.size[0]), byte(prog.size[0] >> 8), byte(prog.size[1]), byte(prog.size[1] >> 8), 0, 0, 0, 0}
 	b.Call("set the terminal's size", unix.SYS_IOCTL, keeper.R(master), keeper.Int(unix.TIOCSWINSZ), keeper.Data(size))
 	slave := b.CallReg("open the terminal", unix.SYS_IOCTL, keeper.R(master), keeper.Int(unix.TIOCGPTPEER), keeper.Int(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
-	b.Send("report the terminal", keeper.R(0), keeper.R(master))
+	b.Send("report the terminal", programSock, keeper.R(master))
 	b.Call("make it the controlling terminal", unix.SYS_IOCTL, keeper.R(slave), keeper.Int(unix.TIOCSCTTY), null)
 	for i := range 3 {
 		b.Call("place descriptor "+strconv.Itoa(i), unix.SYS_DUP3, keeper.R(slave), keeper.Int(i), null)

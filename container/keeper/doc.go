@@ -16,7 +16,8 @@
 //	      └ init PID 1 of a sandbox, in new user, pid, mount, ipc and uts
 //	        │    namespaces; runs the set-up tape, which ends with every
 //	        │    capability dropped; then forks programs, reaps, reports
-//	        └ program   runs a tape that ends in execve
+//	        └ program   runs a tape that ends with waiting for another one,
+//	                    which ends in execve
 //
 // A keeper can also have a template: an interpreter that it executes in the
 // cell, and that then maps the same code and serves as the keeper does. Seat,
@@ -49,7 +50,8 @@
 //	  MSG_SIGNAL ──────►    signal a program's process group, or everything
 //	                        program ended        ──► REP_EXIT
 //	supervisor            program (the first descriptor of MSG_SPAWN)
-//	                        run its tape         ──► REP_READY + seccomp listener | REP_FAIL
+//	                        run its tape         ──► REP_READY | REP_FAIL
+//	  MSG_TAPE ────────►    go on with this one  ──► REP_READY | REP_FAIL
 //	  one byte ────────►    execve, or return    ──► end of file | REP_FAIL
 //
 // REP_EXIT is sent after init has killed and reaped every other process of the

@@ -310,6 +310,10 @@ FAR s32 far_tape(struct machine *k)
 		} else if (o->nr == OP_REPORT) {
 			k->report = (s32)a[0];
 			r = 0;
+		} else if (o->nr == OP_NEXT) {
+			if (!far_recv(k, (s32)a[0]))
+				far_exit(4);
+			return far_tape(k);
 		} else if (o->nr == OP_BECOME) {
 			r = -ENOSYS;
 			if (k->warm) {

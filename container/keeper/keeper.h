@@ -42,6 +42,7 @@ enum {
 	OP_REPORT = 0x10003, /* (socket): later failures are reported there */
 	OP_NOTFOUND = 0x10004, /* fail with the best errno of the EXEC operations */
 	OP_BECOME = 0x10005, /* (p, n): last in the tape of a template's program */
+	OP_NEXT = 0x10006, /* (socket): the tape ends; the next message's goes on, end of file exits */
 
 	/* operation flags */
 	OPF_IGNORE = 1, /* any error is ignored */

@@ -132,6 +132,40 @@ func TestTapeRuns(t *testing.T) {
 	}
 }
 
+// A tape goes on with the next message's: results that were kept stay, the
+// descriptors are new, and a failure has the number that it has there.
+func TestTapeGoesOn(t *testing.T) {
+	f := startFar(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	const control = 3 // as keeper.c has it
+	first := NewBuilder(0)
+	first.CallReg("overwritten", unix.SYS_GETPID)
+	pid := first.CallReg("kept", unix.SYS_GETPID)
+	first.Send("report", Int(control), Int(-1)).Next(Int(control))
+	first.Call("never", -1)
+	if _, rep := f.run(t, first); rep.Kind != RepReady {
+		t.Fatalf("answer %+v, want ready", rep)
+	}
+	second := NewBuilder(1)
+	text := []byte("from the next tape")
+	second.Expect("write", int64(len(text)), unix.SYS_WRITE, R(0), Data(text), Int(len(text)))
+	second.Expect("signal nobody, itself", 0, unix.SYS_KILL, R(pid), Int(0))
+	second.Call("fail", unix.SYS_CLOSE, Int(-1))
+	tape, rep := f.run(t, second, int(w.Fd()))
+	if rep.Kind != RepFail || tape.Step(rep.A) != "fail" || unix.Errno(rep.B) != unix.EBADF {
+		t.Fatalf("answer %+v, want the failure of the third operation", rep)
+	}
+	w.Close()
+	if got, err := io.ReadAll(io.LimitReader(r, int64(len(text)))); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("read %q, %v; want %q", got, err, text)
+	}
+}
+
 func TestTapeFailuresNameTheirStep(t *testing.T) {
 	f := startFar(t)
 	for _, c := range []struct {

@@ -169,6 +169,12 @@ func (b *Builder) Wait(sock Arg) *Builder {
 	return b.add(opcode{nr: C.OP_WAIT, step: "wait for the supervisor"}, sock)
 }
 
+// Next is the last operation of a tape that goes on with that of the next
+// message over the socket, whose descriptors are then the first registers.
+func (b *Builder) Next(sock Arg) *Builder {
+	return b.add(opcode{nr: C.OP_NEXT, step: "wait for the next tape"}, sock)
+}
+
 // Become is the last operation of a program that is not to be executed because
 // it is a fork of a template: the code of keeper.c returns to the interpreter
 // that called it, with this text.

@@ -90,23 +90,27 @@ func reapOrphans() {
 	}
 }
 
-// descendants lists what is below a process, the dead included.
-func descendants(of int) []string {
+// below lists what is below a process, the dead included, parents first.
+func below(of int) []process {
 	all := processes()
-	below := map[int]bool{of: true}
+	in := map[int]bool{of: true}
+	var out []process
 	for grown := true; grown; {
 		grown = false
 		for _, p := range all {
-			if below[p.parent] && !below[p.pid] {
-				below[p.pid], grown = true, true
+			if in[p.parent] && !in[p.pid] {
+				in[p.pid], grown = true, true
+				out = append(out, p)
 			}
 		}
 	}
+	return out
+}
+
+// descendants is below, for people.
+func descendants(of int) []string {
 	var out []string
-	for _, p := range all {
-		if p.pid == of || !below[p.pid] {
-			continue
-		}
+	for _, p := range below(of) {
 		out = append(out, fmt.Sprintf("%d %s (%s, child of %d)", p.pid, p.name, p.state, p.parent))
 	}
 	return out
