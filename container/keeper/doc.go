@@ -24,8 +24,8 @@
 // init and program below a template are forks of the interpreter, and its
 // programs end their tape by returning to it.
 //
-// All four are the same few KiB of C (keeper.c): no libc, no data, no heap, no
-// file of the root file system. Image wraps them into an ELF file.
+// All four are the same few KiB of C (keeper.c, far.c): no libc, no data, no heap,
+// no file of the root file system. Image wraps them into an ELF file.
 //
 // # The ladder
 //

@@ -1,4 +1,4 @@
-/* The protocol between the supervisor (Go) and the far side (keeper.c): message
+/* The protocol between the supervisor (Go) and the far side (C): message
  * kinds, message layout, tape layout. doc.go explains the ladder; this file is
  * the one place where the numbers stand. */
 #ifndef ISOLATE_KEEPER_H
