@@ -39,8 +39,8 @@ var features = [...]feature{
 	{"seccomp-filter", "seccomp", "3.17", trySeccomp},
 	{"seccomp-notify", "seccomp with a listener", "5.0", tryListener},
 	{"seccomp-killable", "seccomp with a listener and killable waits", "5.19", tryKillable},
-	{"mount-api", "open_tree", "5.2", tryOpenTree},
-	{"mount_setattr", "mount_setattr", "5.12", tryMountSetattr},
+	{"mount-api", "mount_setattr", "5.12", tryMountSetattr},
+	{"open_tree", "open_tree", "5.2", tryOpenTree},
 	{"io_uring", "io_uring_setup", "5.1", tryIoUring},
 }
 

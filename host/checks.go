@@ -41,7 +41,7 @@ var (
 	kernelSeccomp    = entry{"kernel.seccomp-filter", "system-call filters", "calls `seccomp` without a program", BlockAlways, ""}
 	kernelNotify     = entry{"kernel.seccomp-notify", "refused system calls are reported to the supervisor", "filters `socket` on a thread and answers its notification (Linux 5.0)", BlockUnlessAllowed, "no-denial-records"}
 	kernelKillable   = entry{"kernel.seccomp-killable", "each refused call is reported exactly once", "calls `seccomp` with the flag (Linux 5.19)", BlockNever, ""}
-	kernelMountAPI   = entry{"kernel.mount-api", "mounts can be prepared out of sight", "calls `open_tree` (Linux 5.2) and `mount_setattr` (5.12) with arguments that are refused", BlockNever, ""}
+	kernelMountAPI   = entry{"kernel.mount-api", "mounts can be made read-only with all below them", "calls `mount_setattr` (Linux 5.12), and for root `open_tree` (5.2), with arguments that are refused", BlockAlways, ""}
 	kernelUcounts    = entry{"kernel.ucount-rlimits", "resource limits count per user namespace", "compares the release with 5.14; it cannot be called", BlockNever, ""}
 	kernelLandlock   = entry{"kernel.landlock", "Landlock as a second layer", "asks for the version of its interface (Linux 5.13)", BlockNever, ""}
 	libseccompCheck  = entry{"libseccomp", "libseccomp knows every system call of the profiles", "asks the linked library for its version, its level on this kernel and each name", BlockNever, ""}
@@ -147,7 +147,7 @@ func sections() []section {
 			{&kernelSeccomp, fast, checkFeature(&kernelSeccomp, Fail), nil},
 			{&kernelNotify, fast, checkNotify, nil},
 			{&kernelKillable, slow, checkFeature(&kernelKillable, Warn), nil},
-			{&kernelMountAPI, slow, checkMountAPI, nil},
+			{&kernelMountAPI, fast, checkMountAPI, nil},
 			{&kernelUcounts, slow, checkUcounts, nil},
 			{&kernelLandlock, slow, checkLandlock, nil},
 			{&libseccompCheck, slow, checkLibseccomp, nil},

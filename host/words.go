@@ -74,11 +74,11 @@ var (
 	usernsCreateDocker = fault{[]*entry{&usernsCreate},
 		"cannot make the namespaces of a cell inside this container",
 		noUserNamespace,
-		"run on the host, or start the container with --security-opt seccomp=PROFILE that permits clone, clone3 and unshare with namespaces, plus mount, umount2 and pivot_root"}
+		"run on the host, or start the container with --security-opt seccomp=PROFILE that permits clone, clone3 and unshare with namespaces, plus mount, mount_setattr, umount2 and pivot_root"}
 	usernsCreateKube = fault{[]*entry{&usernsCreate},
 		"cannot make the namespaces of a cell inside this pod",
 		noUserNamespace,
-		"give the pod hostUsers: false and a seccompProfile of type Localhost that permits clone, clone3 and unshare with namespaces, plus mount, umount2 and pivot_root"}
+		"give the pod hostUsers: false and a seccompProfile of type Localhost that permits clone, clone3 and unshare with namespaces, plus mount, mount_setattr, umount2 and pivot_root"}
 	usernsCreateRefused = fault{[]*entry{&usernsCreate},
 		"cannot make the namespaces of a cell",
 		noUserNamespace,
@@ -215,11 +215,11 @@ var (
 		"cannot count on what Linux 5.14 brought",
 		"this kernel is older than those isolate is made for; the checks below say what is missing",
 		"use Linux 5.14 or newer"}
-	featureAbsent = fault{[]*entry{&kernelOpenat2, &kernelPidfd, &kernelCloseRange, &kernelSeccomp},
+	featureAbsent = fault{[]*entry{&kernelOpenat2, &kernelPidfd, &kernelCloseRange, &kernelSeccomp, &kernelMountAPI},
 		"cannot use a system call that this kernel does not have",
 		"isolate relies on it and has no second way that is as safe",
 		"use Linux {since} or newer"}
-	featureFiltered = fault{[]*entry{&kernelOpenat2, &kernelPidfd, &kernelCloseRange, &kernelSeccomp},
+	featureFiltered = fault{[]*entry{&kernelOpenat2, &kernelPidfd, &kernelCloseRange, &kernelSeccomp, &kernelMountAPI},
 		"cannot use a system call that something around this process refuses",
 		"isolate relies on it and has no second way that is as safe; the kernel is new enough to have it",
 		"permit the call in the filter around this process (docker and podman: --security-opt seccomp=PROFILE), or run outside of it"}
