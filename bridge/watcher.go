@@ -46,7 +46,7 @@ const watchBuffer = 64 << 10
 func NewWatcher() (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if errors.Is(err, unix.EMFILE) {
-		return nil, fmt.Errorf("cannot make an inotify instance: %w; raise fs.inotify.max_user_instances", err)
+		return nil, fmt.Errorf("cannot make an inotify instance: %v; raise fs.inotify.max_user_instances", err) // %v: it is no file that is one too many
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an inotify instance: %w", err)
@@ -94,7 +94,7 @@ func (w *Watcher) add(dir int, s *FileServer, p place) (int32, error) {
 	wd, err := unix.InotifyAddWatch(w.inotify, fmt.Sprintf("/proc/self/fd/%d", dir), watchMask)
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		return 0, fmt.Errorf("cannot watch the bridge: %w; raise fs.inotify.max_user_watches", err)
+		return 0, fmt.Errorf("cannot watch the bridge: %v; raise fs.inotify.max_user_watches", err) // %v: it is no disk that is full
 	case err != nil:
 		return 0, fmt.Errorf("cannot watch the bridge: %w", err)
 	}
