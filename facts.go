@@ -33,10 +33,17 @@ func gatherFacts(base *container.Base, o Options, checks []host.Check) plan.Fact
 		NotifyKillable: plan.Have(killable),
 		Surroundings:   surroundings(o.Dir),
 		Network:        sync.OnceValue(func() plan.Problem { return networkProblem(o.NetHelper) }),
+		IPv6:           plan.Have(hasIPv6()),
 		OwnPorts:       o.OwnPorts,
 	}
 	f.MaskedFiles, f.MaskedDirs = plan.ProcMasks("/proc")
 	return f
+}
+
+// hasIPv6 tells whether the kernel speaks it.
+func hasIPv6() bool {
+	_, err := os.Stat("/proc/net/if_inet6")
+	return err == nil
 }
 
 // hardLimits are the hard limits of this process that are limits.

@@ -59,6 +59,9 @@ func (b *box) checkNet(n Net) error {
 			r.Problems = append(r.Problems, plan.Problem{What: fmt.Sprintf("cannot grant port %d of this machine", p), Rule: "the sandbox was made without it, and this consent is given when it is made", Remedy: fmt.Sprintf("make it with host-ports = [%d]", p)})
 		}
 	}
+	if n.IPv6 && !b.plan.HasIPv6() {
+		r.Problems = append(r.Problems, plan.Problem{What: "cannot give the sandbox IPv6", Rule: "it was made without", Remedy: "make it with ipv6 = true"})
+	}
 	if len(r.Problems) == 0 {
 		return nil
 	}

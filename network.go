@@ -102,7 +102,7 @@ func (b *box) startNetwork(ctx context.Context) error {
 	}
 	b.sandbox.Device = nil
 	c := control.Machine()
-	c.Intercept = b.plan.Intercepts()
+	c.Intercept, c.IPv6Inside = b.plan.Intercepts(), b.plan.HasIPv6()
 	for _, r := range b.plan.NetPolicy.Rules {
 		for _, s := range r.Inject {
 			if err := addSecret(&c, s.Variable); err != nil {
@@ -223,7 +223,11 @@ func routes(pl plan.Plan) []netip.Prefix {
 	if !pl.HasNetwork() {
 		return nil
 	}
-	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
+	all := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
+	if pl.HasIPv6() {
+		all = append(all, netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+	}
+	return all
 }
 
 // netRecorder records events of the network in the log of the box.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container/keeper"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // The device of a sandbox with a network: a TUN device in its own network
@@ -45,9 +46,12 @@ func openLowPorts(b *keeper.Builder) {
 // networkDevice makes the device and a route to everything through it. tunDir
 // is the register of the directory with the node "tun". It returns the register
 // of the device's other end.
-func networkDevice(b *keeper.Builder, tunDir keeper.Reg) keeper.Reg {
+func networkDevice(b *keeper.Builder, tunDir keeper.Reg, p plan.Plan) keeper.Reg {
 	tun := b.CallReg("open the TUN node", unix.SYS_OPENAT, keeper.R(tunDir), keeper.Str("tun"), keeper.Int(unix.O_RDWR|unix.O_CLOEXEC), null)
 	b.Call("close the directory of the TUN node", unix.SYS_CLOSE, keeper.R(tunDir))
+	if p.HasIPv6() {
+		b.Call("choose the index of "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETIFINDEX), keeper.Data(uint32le(deviceIndex)))
+	}
 	b.Call("make "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETIFF), keeper.Data(ifreq(uint16le(unix.IFF_TUN|unix.IFF_NO_PI|unix.IFF_VNET_HDR))))
 	b.Call("leave checksums out of "+deviceName, unix.SYS_IOCTL, keeper.R(tun), keeper.Int(unix.TUNSETOFFLOAD), keeper.Int(deviceChecksums))
 	s := b.CallReg("open a socket for "+deviceName, unix.SYS_SOCKET, keeper.Int(unix.AF_INET), keeper.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), null)
@@ -60,6 +64,9 @@ func networkDevice(b *keeper.Builder, tunDir keeper.Reg) keeper.Reg {
 	set("bring "+deviceName+" up", unix.SIOCSIFFLAGS, uint16le(unix.IFF_UP|unix.IFF_RUNNING))
 	b.Call("set the route", unix.SYS_IOCTL, keeper.R(s), keeper.Int(unix.SIOCADDRT), keeper.Data(defaultRoute()))
 	b.Call("close the socket for "+deviceName, unix.SYS_CLOSE, keeper.R(s))
+	if p.HasIPv6() {
+		addIPv6(b)
+	}
 	return tun
 }
 
@@ -149,7 +156,7 @@ func (b *Sandbox) Connections() ([][2]netip.AddrPort, error) {
 			}
 			local, ok1 := kernelAddr(f[1])
 			remote, ok2 := kernelAddr(f[2])
-			if ok1 && ok2 && local.Addr() == netip.AddrFrom4(insideAddr) {
+			if ok1 && ok2 && (local.Addr() == netip.AddrFrom4(insideAddr) || local.Addr() == netip.AddrFrom16(insideAddr6)) {
 				out = append(out, [2]netip.AddrPort{local, remote})
 			}
 		}
@@ -157,8 +164,7 @@ func (b *Sandbox) Connections() ([][2]netip.AddrPort, error) {
 	return out, nil
 }
 
-// kernelAddr reads "020012C6:01BB", words in the machine's order; of IPv6 only
-// what holds an IPv4 address.
+// kernelAddr reads "020012C6:01BB", words in the machine's order.
 func kernelAddr(s string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(addr)
@@ -170,8 +176,7 @@ func kernelAddr(s string) (netip.AddrPort, bool) {
 		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
 	a, _ := netip.AddrFromSlice(raw)
-	a = a.Unmap()
-	return netip.AddrPortFrom(a, uint16(n)), a.Is4()
+	return netip.AddrPortFrom(a.Unmap(), uint16(n)), true
 }
 
 // tunDir is a directory of this process's with a TUN node that the ids of
@@ -261,4 +266,5 @@ func (c *checker) network() {
 			c.differ("a route leads through %s", f[0])
 		}
 	}
+	c.routes6()
 }

@@ -105,6 +105,9 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	closeNamespaces(b)
 	if p.HasNetwork() {
 		openLowPorts(b)
+		if p.HasIPv6() {
+			quietIPv6(b)
+		}
 	}
 	maskProc(b, p)
 	// 5. the writable part: one tmpfs, so that one limit covers all of it
@@ -125,7 +128,7 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 		loopbackUp(b)
 	}
 	if p.HasNetwork() {
-		device = networkDevice(b, 1)
+		device = networkDevice(b, 1, p)
 	}
 	if p.Intercepts() {
 		netDir = networkFiles(b)

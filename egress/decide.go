@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// Synthetic is the range of the addresses that names have inside. It is for
-// benchmarks of network devices (RFC 2544), so nothing public is in it.
-var Synthetic = netip.MustParsePrefix("198.18.0.0/15")
-
 // AnyPort stands for "some port": the question of a look-up.
 const AnyPort = 0
 
@@ -166,7 +162,7 @@ func (g *Generation) lower(f Flow) (Decision, bool) {
 		return refuse(ReasonNameInvalid), false
 	case h.Name != "" && h.Name.IsLocalhost():
 		return Decision{Verdict: Refuse, Reason: ReasonAddrDenied, Class: ClassLoopback}, false
-	case h.Name == "" && Synthetic.Contains(h.Addr):
+	case h.Name == "" && IsSynthetic(h.Addr):
 		return refuse(ReasonUnmappedAddr), false
 	case h.Name == "":
 		if c := g.floor.Classify(h.Addr); c != ClassPublic && c != ClassPrivate {
@@ -174,7 +170,7 @@ func (g *Generation) lower(f Flow) (Decision, bool) {
 		}
 	}
 	for _, t := range g.deny {
-		if t.matches(f.Host) && t.covers(f.Port) {
+		if t.denies(f.Host) && t.covers(f.Port) {
 			return refuse(ReasonDeniedByRule), false
 		}
 	}
@@ -350,7 +346,7 @@ func (g *Generation) addresses(f Flow, private []netip.Prefix, d Decision) Decis
 		return d
 	}
 	for _, a := range f.Addrs {
-		if slices.ContainsFunc(g.deny, func(t target) bool { return t.cidr.IsValid() && t.cidr.Contains(a) && t.covers(f.Port) }) {
+		if slices.ContainsFunc(g.deny, func(t target) bool { return t.denies(Host{Addr: a}) && t.covers(f.Port) }) {
 			d.Verdict, d.Reason = Refuse, ReasonDeniedByRule
 			return d
 		}

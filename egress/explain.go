@@ -77,6 +77,9 @@ func Explain(p Policy, f Flow) (string, Decision, error) {
 	if p.DNS == DNSReal {
 		s += "it has its real addresses inside, if all of them may be reached; where other names share one, the connection has to say which it is for\n"
 	}
+	if p.IPv6 {
+		s += "it has addresses of IPv4 and IPv6 inside\n"
+	}
 	s += "an address that is private, of this machine or of a metadata service is refused when the name leads to one\n"
 	return s, d, nil
 }

@@ -14,6 +14,7 @@ type Generation struct {
 	Number uint64
 	mode   Mode
 	dns    DNS
+	ipv6   bool
 	// hostPorts are the ports of this machine's loopback that are granted.
 	hostPorts []int
 	rules     []rule
@@ -48,7 +49,7 @@ func Compile(p Policy, floor Floor, number uint64, granted time.Time) (*Generati
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, hostPorts: p.HostPorts, floor: floor}
+	g := &Generation{Number: number, mode: p.Mode, dns: p.DNS, ipv6: p.IPv6, hostPorts: p.HostPorts, floor: floor}
 	g.floor.Exempt = append(slices.Clone(floor.Exempt), parsed(p.Exempt)...)
 	seen, accounts := map[string]int{}, map[account]int{}
 	for _, r := range p.Rules {
@@ -107,6 +108,16 @@ func (t target) matches(h Host) bool {
 	return h.Name != "" && t.name.matches(h.Name)
 }
 
+// denies is matches for what is taken away: an IPv6 address that leads to an IPv4
+// one is that one, too.
+func (t target) denies(h Host) bool {
+	if t.matches(h) || h.Name != "" || !t.cidr.IsValid() {
+		return t.matches(h)
+	}
+	v4, is := embedded(h.Addr)
+	return is && v4.IsValid() && t.cidr.Contains(v4)
+}
+
 func (t target) hasPort(port uint16) bool {
 	return port == AnyPort || t.ports == nil || slices.Contains(t.ports, int(port))
 }
@@ -133,6 +144,9 @@ func (g *Generation) Mode() Mode { return g.mode }
 
 // DNS says what look-ups answer.
 func (g *Generation) DNS() DNS { return g.dns }
+
+// IPv6 tells whether names have IPv6 addresses inside, too.
+func (g *Generation) IPv6() bool { return g.ipv6 }
 
 // Intercepts tells whether any rule looks into TLS.
 func (g *Generation) Intercepts() bool {

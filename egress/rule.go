@@ -20,6 +20,9 @@ type Policy struct {
 	// Exempt are ranges that count as public although they are not: those from
 	// which a tunnel of the host's gives out synthetic addresses. CIDR form.
 	Exempt []string `json:"exempt,omitempty"`
+	// IPv6 gives the sandbox IPv6 beside IPv4, as it is made: names have addresses
+	// of both, and rules for ranges of IPv6 can be used by programs.
+	IPv6 bool `json:"ipv6,omitempty"`
 	// HostPorts are the TCP ports of this machine's loopback that the program may
 	// reach, at HostName. No rule can open them.
 	HostPorts []int `json:"host_ports,omitempty"`
@@ -230,7 +233,7 @@ func (p Policy) Check() []Problem {
 	if _, err := p.DNS.MarshalText(); err != nil {
 		c.add("dns", err.Error(), "use synthetic or real")
 	}
-	if p.Mode == ModeNone && len(p.Rules)+len(p.Deny)+len(p.Exempt)+len(p.HostPorts)+int(p.DNS) > 0 {
+	if p.Mode == ModeNone && (len(p.Rules)+len(p.Deny)+len(p.Exempt)+len(p.HostPorts)+int(p.DNS) > 0 || p.IPv6) {
 		c.add("mode", "cannot have network rules with mode none", "set the mode to restricted")
 	}
 	for i, r := range p.Rules {

@@ -16,6 +16,9 @@ const gateway = "198.18.0.1"
 // HasNetwork tells whether the sandbox has a way out.
 func (p Plan) HasNetwork() bool { return p.NetPolicy != nil }
 
+// HasIPv6 tells whether the way out is one of IPv6, too.
+func (p Plan) HasIPv6() bool { return p.NetPolicy != nil && p.NetPolicy.IPv6 }
+
 // Intercepts tells whether TLS of the sandbox is ended by the network process,
 // which then has to be trusted inside.
 func (p Plan) Intercepts() bool {
@@ -56,6 +59,9 @@ func (r *resolver) network() {
 		r.refuse("cannot give network "+r.plan.Net, "profile strict has no IP sockets", "use profile default")
 	}
 	r.hostPorts(n.HostPorts)
+	if n.IPv6 && r.facts.IPv6 == No {
+		r.refuse("cannot give the program IPv6", "the kernel has none: there is no /proc/net/if_inet6", "leave it out: programs reach hosts that have IPv6 only over IPv4, too")
+	}
 	if r.facts.Network == nil {
 		return
 	}
@@ -110,6 +116,9 @@ func (p Plan) networkText(line func(key, format string, args ...any)) {
 	}
 	if len(n.HostPorts) > 0 {
 		line("", "allow port %s of this machine's loopback, at %s", portsText(n.HostPorts), egress.HostName)
+	}
+	if n.IPv6 {
+		line("", "IPv6 inside, beside IPv4")
 	}
 	if n.DNS == egress.DNSReal {
 		line("", "names have their real addresses inside; connections are judged by name")

@@ -39,7 +39,7 @@ func machine(t *testing.T) Facts {
 	}
 	return Facts{
 		EUID: 1000, EGID: 1000, CPUs: 4, LimitsBy: "cgroup2", Memory: Yes, PIDs: Yes, CPU: Yes, CPUTime: Yes,
-		Notify: Yes, NotifyKillable: Yes, Source: rootfs.Source{Root: root},
+		Notify: Yes, NotifyKillable: Yes, IPv6: Yes, Source: rootfs.Source{Root: root},
 		MaskedFiles: []string{"/proc/kallsyms"}, MaskedDirs: []string{"/proc/bus"},
 		LimitsProblem: Problem{What: "cannot limit", Rule: "nothing to limit with", Remedy: "get something"},
 	}

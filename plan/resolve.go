@@ -42,6 +42,8 @@ type Facts struct {
 	// Network says why no sandbox can have a network; without a What it can. It
 	// is asked only if one is wanted; nil means that it can.
 	Network func() Problem
+	// IPv6 is whether the kernel has it.
+	IPv6 Have
 	// OwnPorts are the TCP ports of isolate itself, which no policy may grant.
 	OwnPorts []int
 	// Surroundings are the paths that give the host away.

@@ -70,6 +70,7 @@ func (d *decoder) netOwn() map[string]netReader {
 		"mode":   d.netEnum(&n.Mode, `mode = "restricted"`),
 		"dns":    d.netEnum(&n.DNS, `dns = "real"`),
 		"exempt": d.netList(&n.Exempt, `exempt = ["198.18.0.0/15"]`),
+		"ipv6":   d.netFlag(&n.IPv6, "ipv6 = true"),
 		"host-ports": func(field string, offset int, v *unstable.Node) {
 			n.HostPorts = d.netPorts(field, offset, v, "host-ports = [8000]")
 		},

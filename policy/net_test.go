@@ -24,6 +24,7 @@ mode = "restricted"
 exempt = ["198.18.0.0/16"]
 dns = "real"
 host-ports = [8000, 5432]
+ipv6 = true
 [[net.allow]]
 name = "api.example"
 id = "api"
@@ -41,7 +42,7 @@ inject = [{ header = "Authorization", variable = "TOKEN", prefix = "Bearer " }]
 [[net.allow]]
 name = "*.github.io"
 public-suffix = true
-`, egress.Policy{Mode: egress.ModeRestricted, Exempt: []string{"198.18.0.0/16"}, DNS: egress.DNSReal, HostPorts: []int{8000, 5432}, Rules: []egress.Rule{
+`, egress.Policy{Mode: egress.ModeRestricted, Exempt: []string{"198.18.0.0/16"}, DNS: egress.DNSReal, IPv6: true, HostPorts: []int{8000, 5432}, Rules: []egress.Rule{
 			{Name: "api.example", ID: "api", Reason: "r", TLS: egress.Intercept, Methods: []string{"GET"}, Paths: []string{"/v1/**"}, WebSocket: true, Private: []string{"10.0.0.0/8"},
 				For: 10 * time.Minute, Until: until, MaxFlows: 3, MaxBytesOut: 100, Inject: []egress.Secret{{Header: "Authorization", Variable: "TOKEN", Prefix: "Bearer "}}},
 			{Name: "*.github.io", PublicSuffix: true}}}},
@@ -56,19 +57,21 @@ public-suffix = true
 // Whatever is wrong is refused with its place, and a hint.
 func TestBadNet(t *testing.T) {
 	for file, want := range map[string]string{
-		"net = 1":                                                                                  "line 1, column 7: cannot read net",
-		"[net]\nmode = \"some\"":                                                                   "line 2, column 8",
-		"[net]\nmode = 1":                                                                          "line 2, column 8",
-		"[net]\nmodus = \"full\"":                                                                  "line 2, column 1: cannot use key",
-		"[net]\nmode = \"full\"\nmode = \"full\"":                                                  "twice",
-		"[net]\nmode = \"restricted\"\nhost-ports = [0]":                                           "port 0",
-		"[net]\nmode = \"restricted\"\nhost-ports = [\"80\"]":                                      "line 3",
-		"[net]\nmode = \"restricted\"\nhost-ports = [80, 80]":                                      "twice",
-		"[net]\nhost-ports = [80]":                                                                 "mode none",
-		"[net.allow]\nname = \"a.example\"":                                                        "line 1",
-		"[[net]]\nmode = \"full\"":                                                                 "line 1",
-		"[[net.some]]\nname = \"a\"":                                                               "line 1",
-		"net.mode = \"restricted\"\n[[net.allow]]\nnames = \"a.example\"":                          "line 3, column 1",
+		"net = 1":                                                         "line 1, column 7: cannot read net",
+		"[net]\nmode = \"some\"":                                          "line 2, column 8",
+		"[net]\nmode = 1":                                                 "line 2, column 8",
+		"[net]\nmodus = \"full\"":                                         "line 2, column 1: cannot use key",
+		"[net]\nmode = \"full\"\nmode = \"full\"":                         "twice",
+		"[net]\nmode = \"restricted\"\nhost-ports = [0]":                  "port 0",
+		"[net]\nmode = \"restricted\"\nhost-ports = [\"80\"]":             "line 3",
+		"[net]\nmode = \"restricted\"\nhost-ports = [80, 80]":             "twice",
+		"[net]\nipv6 = 1":                                                 "line 2",
+		"[net]\nipv6 = true":                                              "mode none",
+		"[net]\nhost-ports = [80]":                                        "mode none",
+		"[net.allow]\nname = \"a.example\"":                               "line 1",
+		"[[net]]\nmode = \"full\"":                                        "line 1",
+		"[[net.some]]\nname = \"a\"":                                      "line 1",
+		"net.mode = \"restricted\"\n[[net.allow]]\nnames = \"a.example\"": "line 3, column 1",
 		"net.mode = \"restricted\"\n[[net.allow]]\nname = \"host.isolate.internal\"":               "host-ports = [8000]",
 		"net.mode = \"restricted\"\n[[net.allow]]\nname = \"*\"":                                   "line 3",
 		"net.mode = \"restricted\"\n[[net.allow]]\nname = \"a.example\"\nports = [0]":              "port 0",

@@ -40,6 +40,8 @@ type Config struct {
 	Hosts map[string][]netip.Addr `json:"hosts,omitempty"`
 	// IPv6 is whether the host has a global IPv6 address.
 	IPv6 bool `json:"ipv6,omitempty"`
+	// IPv6Inside is whether the sandbox has IPv6 beside IPv4.
+	IPv6Inside bool `json:"ipv6_inside,omitempty"`
 	// Intercept asks for a certificate authority.
 	Intercept bool `json:"intercept,omitempty"`
 	// Roots is the PEM bundle that upstream certificates are verified with.

@@ -25,6 +25,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/link/pipe"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
@@ -183,8 +184,8 @@ func (b *bed) set(number uint64, p egress.Policy) {
 func clientStack(t testing.TB, link stack.LinkEndpoint) *stack.Stack {
 	t.Helper()
 	s := stack.New(stack.Options{
-		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
-		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
 	})
 	if err := s.CreateNIC(1, link); err != nil {
 		t.Fatal(err)
@@ -192,20 +193,32 @@ func clientStack(t testing.TB, link stack.LinkEndpoint) *stack.Stack {
 	if err := s.AddProtocolAddress(1, tcpip.ProtocolAddress{Protocol: ipv4.ProtocolNumber, AddressWithPrefix: tcpip.AddrFrom4(Inside.As4()).WithPrefix()}, stack.AddressProperties{}); err != nil {
 		t.Fatal(err)
 	}
-	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: 1}})
+	if err := s.AddProtocolAddress(1, tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: tcpip.AddrFrom16(inside6.As16()).WithPrefix()}, stack.AddressProperties{}); err != nil {
+		t.Fatal(err)
+	}
+	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: 1}, {Destination: header.IPv6EmptySubnet, NIC: 1}})
 	t.Cleanup(s.Close)
 	return s
 }
 
 func full(a netip.AddrPort) tcpip.FullAddress {
-	return tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFrom4(a.Addr().As4()), Port: a.Port()}
+	return tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}
+}
+
+// family is what carries packets to an address.
+func family(a netip.AddrPort) tcpip.NetworkProtocolNumber {
+	if a.Addr().Is6() {
+		return ipv6.ProtocolNumber
+	}
+	return ipv4.ProtocolNumber
 }
 
 // dial connects as the program would, by address.
 func (b *bed) dial(to string) (*gonet.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return gonet.DialContextTCP(ctx, b.client, full(netip.MustParseAddrPort(to)), ipv4.ProtocolNumber)
+	at := netip.MustParseAddrPort(to)
+	return gonet.DialContextTCP(ctx, b.client, full(at), family(at))
 }
 
 // reach looks a name up and connects.
@@ -247,8 +260,9 @@ func (b *bed) query(name string, kind uint16) *dns.Msg {
 
 func (b *bed) rawQuery(to string, raw []byte) []byte {
 	b.t.Helper()
-	remote := full(netip.MustParseAddrPort(to))
-	c, err := gonet.DialUDP(b.client, nil, &remote, ipv4.ProtocolNumber)
+	at := netip.MustParseAddrPort(to)
+	remote := full(at)
+	c, err := gonet.DialUDP(b.client, nil, &remote, family(at))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -166,8 +168,12 @@ func (n *Network) lookUp(m *dns.Msg, q dns.Question, e egress.Event, name egress
 		return
 	}
 	addrs := []netip.Addr{own}
-	if g.DNS() == egress.DNSReal && q.Qtype == dns.TypeA && name != egress.HostName {
-		real, d, err := n.real(name)
+	if g.IPv6() {
+		addrs = append(addrs, egress.ToIPv6(own))
+	}
+	asksAddress := q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA && g.IPv6()
+	if g.DNS() == egress.DNSReal && asksAddress && name != egress.HostName {
+		real, d, err := n.real(g, name)
 		if !d.Allowed() {
 			n.deniedName(m, e, d)
 			if err != nil { // somebody may know it later
@@ -180,8 +186,11 @@ func (n *Network) lookUp(m *dns.Msg, q dns.Question, e egress.Event, name egress
 		}
 	}
 	for _, a := range addrs {
-		if q.Qtype == dns.TypeA {
+		switch {
+		case q.Qtype == dns.TypeA && a.Is4():
 			m.Answer = append(m.Answer, &dns.A{Hdr: rrHeader(q.Name, dns.TypeA, ttl), A: a.AsSlice()})
+		case q.Qtype == dns.TypeAAAA && a.Is6():
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: rrHeader(q.Name, dns.TypeAAAA, ttl), AAAA: a.AsSlice()})
 		}
 	}
 	if len(m.Answer) == 0 {
@@ -232,13 +241,25 @@ func (n *Network) pointer(m *dns.Msg, q dns.Question) {
 	m.Ns = []dns.RR{startOfAuthority(q.Name)}
 }
 
-// reversed reads "4.3.2.1.in-addr.arpa.".
+// reversed reads "4.3.2.1.in-addr.arpa." and the 32 digits of ip6.arpa.
 func reversed(name string) (netip.Addr, bool) {
-	labels := dns.SplitDomainName(name)
-	if len(labels) != 6 || !dns.IsSubDomain("in-addr.arpa.", dns.CanonicalName(name)) {
+	labels := dns.SplitDomainName(dns.CanonicalName(name))
+	slices.Reverse(labels)
+	if len(labels) < 2 || labels[0] != "arpa" {
 		return netip.Addr{}, false
 	}
-	a, err := netip.ParseAddr(labels[3] + "." + labels[2] + "." + labels[1] + "." + labels[0])
+	zone, labels := labels[1], labels[2:]
+	var text string
+	switch {
+	case zone == "in-addr" && len(labels) == 4:
+		text = strings.Join(labels, ".")
+	case zone == "ip6" && len(labels) == 32:
+		for group := range slices.Chunk(labels, 4) {
+			text += ":" + strings.Join(group, "")
+		}
+		text = text[1:]
+	}
+	a, err := netip.ParseAddr(text)
 	return a, err == nil
 }
 

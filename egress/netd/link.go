@@ -185,20 +185,27 @@ func (l *tunLink) write(pkt *stack.PacketBuffer) unix.Errno {
 }
 
 // leaveChecksum leaves the checksum of a TCP segment to who takes it: the
-// sandbox's kernel, which knows that it need not look.
+// sandbox's kernel, which knows that it need not look. That of a datagram over
+// IPv6, too; over IPv4 it may be none.
 func leaveChecksum(pkt *stack.PacketBuffer, virtio *[virtioHeader]byte) {
-	h, ok := tcpOf(pkt)
-	if !ok {
-		return
+	b := pkt.TransportHeader().Slice()
+	proto, offset := pkt.TransportProtocolNumber, header.TCPChecksumOffset
+	if _, ok := tcpOf(pkt); !ok {
+		if proto != header.UDPProtocolNumber || pkt.NetworkProtocolNumber != header.IPv6ProtocolNumber || len(b) < header.UDPMinimumSize {
+			return
+		}
+		offset = udpChecksumOffset
 	}
 	start := len(pkt.NetworkHeader().Slice())
 	ip := pkt.Network()
-	h.SetChecksum(
-		header.PseudoHeaderChecksum(header.TCPProtocolNumber, ip.SourceAddress(), ip.DestinationAddress(), uint16(pkt.Size()-start)))
+	binary.BigEndian.PutUint16(b[offset:], header.PseudoHeaderChecksum(proto, ip.SourceAddress(), ip.DestinationAddress(), uint16(pkt.Size()-start)))
 	virtio[0] = unix.VIRTIO_NET_HDR_F_NEEDS_CSUM
 	binary.NativeEndian.PutUint16(virtio[virtioStart:], uint16(start))
-	binary.NativeEndian.PutUint16(virtio[virtioOffset:], header.TCPChecksumOffset)
+	binary.NativeEndian.PutUint16(virtio[virtioOffset:], uint16(offset))
 }
+
+// udpChecksumOffset is where a datagram has its checksum (RFC 768).
+const udpChecksumOffset = 6
 
 // The rest says what the link is.
 

@@ -14,6 +14,8 @@ var (
 	Gateway = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 	// Inside is the sandbox's own address.
 	Inside = netip.AddrFrom4([4]byte{198, 18, 0, 2})
+	// gateway6 and inside6 are the same of a sandbox with IPv6.
+	gateway6, inside6 = egress.ToIPv6(Gateway), egress.ToIPv6(Inside)
 )
 
 // Bounds on names. Those below a wildcard are bounded tightly: labels can
@@ -73,8 +75,11 @@ func (t *nameTable) address(n egress.Name, b breadth, now time.Time) (netip.Addr
 	return a, true
 }
 
-// name is whose address a is.
+// name is whose address a is, in either form.
 func (t *nameTable) name(a netip.Addr) (egress.Name, bool) {
+	if v4, ok := egress.FromIPv6(a); ok {
+		a = v4
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, ok := t.byAddr[a]

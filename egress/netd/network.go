@@ -51,6 +51,8 @@ type Options struct {
 	// Authority signs for intercepted TLS; nil means that nothing is intercepted.
 	Authority *Authority
 	Secrets   map[string]control.Secret
+	// IPv6 says whether the sandbox has IPv6 beside IPv4.
+	IPv6 bool
 	// Times are the patience with the program and with the network. Zero
 	// means the defaults.
 	Times Times

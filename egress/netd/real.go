@@ -39,13 +39,13 @@ func newBindings() *bindings {
 	return &bindings{found: map[egress.Name]found{}, of: map[netip.Addr][]egress.Name{}}
 }
 
-// recent is what a name was found to have, as long as the program may keep it:
-// asking again is not to cost a look-up each time.
-func (b *bindings) recent(n egress.Name, now time.Time) ([]netip.Addr, bool) {
+// recent is what a name was found to have, and until when the program may keep
+// it: asking again is not to cost a look-up each time.
+func (b *bindings) recent(n egress.Name) ([]netip.Addr, time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f, ok := b.found[n]
-	return f.addrs, ok && now.Before(f.until)
+	f := b.found[n]
+	return f.addrs, f.until
 }
 
 // bind remembers what a name has until then, and what of it the program is
@@ -75,10 +75,11 @@ func (b *bindings) names(a netip.Addr) []egress.Name {
 // real are the addresses of a name in the world that can be told, if all of them
 // may be reached; none means that the name needs one of ours. failed says that
 // they could not be looked up.
-func (n *Network) real(name egress.Name) (told []netip.Addr, d egress.Decision, failed error) {
+func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Addr, d egress.Decision, failed error) {
 	now := time.Now()
-	addrs, known := n.bound.recent(name, now)
-	if !known {
+	addrs, until := n.bound.recent(name)
+	if !now.Before(until) {
+		until = now.Add(ttl * time.Second)
 		if !n.rate.take() {
 			return nil, egress.Decision{Verdict: egress.Refuse, Reason: egress.ReasonLimitRate}, nil
 		}
@@ -91,11 +92,11 @@ func (n *Network) real(name egress.Name) (told []netip.Addr, d egress.Decision, 
 	d, _ = n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS, Addrs: addrs, Resolved: true})
 	for _, a := range addrs {
 		// what a tunnel of the host's makes up could be one of ours
-		if a.Is4() && !egress.Synthetic.Contains(a) {
+		if (a.Is4() || g.IPv6() && !a.Is4In6()) && !egress.IsSynthetic(a) {
 			told = append(told, a)
 		}
 	}
-	if d.Allowed() && !known && !n.bound.bind(name, addrs, told, now.Add(ttl*time.Second)) {
+	if d.Allowed() && !n.bound.bind(name, addrs, told, until) {
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonLimitNames
 	}
 	return told, d, failed

@@ -103,7 +103,7 @@ func Run(socket, device int) error {
 
 func start(c control.Config, device int, sink Sink) (*Network, control.Ready, error) {
 	var ready control.Ready
-	o := Options{Sink: sink, Floor: c.Floor, Secrets: c.Secrets,
+	o := Options{Sink: sink, Floor: c.Floor, Secrets: c.Secrets, IPv6: c.IPv6Inside,
 		Upstream: &system{resolvers: c.Resolvers, hosts: c.Hosts, ipv6: c.IPv6}}
 	var err error
 	if c.Intercept {

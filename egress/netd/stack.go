@@ -9,6 +9,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/link/nested"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
@@ -35,10 +36,21 @@ const maxInFlight = 1024
 
 // newStack makes a stack that answers for every address there is.
 func (n *Network) newStack(link stack.LinkEndpoint) error {
-	s := stack.New(stack.Options{
+	o := stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4},
-	})
+	}
+	addresses := []tcpip.ProtocolAddress{{Protocol: ipv4.ProtocolNumber, AddressWithPrefix: tcpip.AddrFrom4(Gateway.As4()).WithPrefix()}}
+	routes := []tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}}
+	if n.options.IPv6 {
+		// the zero options: no advertisement of a router is heeded, and nothing is
+		// asked of neighbours, of which there are none
+		o.NetworkProtocols = append(o.NetworkProtocols, ipv6.NewProtocolWithOptions(ipv6.Options{}))
+		o.TransportProtocols = append(o.TransportProtocols, icmp.NewProtocol6)
+		addresses = append(addresses, tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: tcpip.AddrFrom16(gateway6.As16()).WithPrefix()})
+		routes = append(routes, tcpip.Route{Destination: header.IPv6EmptySubnet, NIC: nic})
+	}
+	s := stack.New(o)
 	n.stack = s
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
 	sack := tcpip.TCPSACKEnabled(true)
@@ -57,18 +69,14 @@ func (n *Network) newStack(link stack.LinkEndpoint) error {
 	if err := s.CreateNIC(nic, n.gate); err != nil {
 		return fmt.Errorf("cannot set up the stack: %s", err)
 	}
-	err := errors.Join(
-		toError(s.SetPromiscuousMode(nic, true)),
-		toError(s.SetSpoofing(nic, true)),
-		toError(s.AddProtocolAddress(nic, tcpip.ProtocolAddress{
-			Protocol:          ipv4.ProtocolNumber,
-			AddressWithPrefix: tcpip.AddrFrom4(Gateway.As4()).WithPrefix(),
-		}, stack.AddressProperties{})),
-	)
+	err := errors.Join(toError(s.SetPromiscuousMode(nic, true)), toError(s.SetSpoofing(nic, true)))
+	for _, a := range addresses {
+		err = errors.Join(err, toError(s.AddProtocolAddress(nic, a, stack.AddressProperties{})))
+	}
 	if err != nil {
 		return fmt.Errorf("cannot set up the stack: %w", err)
 	}
-	s.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nic}})
+	s.SetRouteTable(routes)
 	return nil
 }
 
@@ -79,8 +87,8 @@ func toError(e tcpip.Error) error {
 	return errors.New(e.String())
 }
 
-// gate lets packets of the sandbox's own address to the stack: IPv4 with TCP
-// or UDP in it. Everything else is counted and goes nowhere.
+// gate lets packets of the sandbox's own addresses to the stack: IP with TCP or
+// UDP in it, and nothing between. Everything else is counted and goes nowhere.
 type gate struct {
 	nested.Endpoint
 	foreign func(dst netip.AddrPort, proto string)
@@ -92,17 +100,23 @@ func newGate(link stack.LinkEndpoint, foreign func(netip.AddrPort, string)) *gat
 	return g
 }
 
-// DeliverNetworkPacket is where packets from the device come in.
+// DeliverNetworkPacket is where packets from the device come in. Those of IPv6
+// that the kernel sends by itself, to nobody, have another source; a stack
+// without IPv6 takes none.
 func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
-	if p != ipv4.ProtocolNumber {
-		return // IPv6 that the kernel sends by itself, to nobody
+	least, own := header.IPv4MinimumSize, tcpip.AddrFrom4(Inside.As4())
+	if p == ipv6.ProtocolNumber {
+		least, own = header.IPv6MinimumSize, tcpip.AddrFrom16(inside6.As16())
 	}
-	b, ok := pkt.Data().PullUp(header.IPv4MinimumSize)
+	b, ok := pkt.Data().PullUp(least)
 	if !ok {
 		return
 	}
-	h := header.IPv4(b)
-	if h.SourceAddress() != tcpip.AddrFrom4(Inside.As4()) {
+	h := header.Network(header.IPv4(b))
+	if p == ipv6.ProtocolNumber {
+		h = header.IPv6(b)
+	}
+	if h.SourceAddress() != own {
 		return
 	}
 	switch proto := h.TransportProtocol(); proto {
@@ -110,19 +124,19 @@ func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.Pa
 		g.Endpoint.DeliverNetworkPacket(p, pkt)
 	default:
 		name := "ip-" + fmt.Sprint(uint8(proto))
-		if proto == header.ICMPv4ProtocolNumber {
+		if proto == header.ICMPv4ProtocolNumber || proto == header.ICMPv6ProtocolNumber {
 			name = "icmp"
 		}
-		g.foreign(netip.AddrPortFrom(netip.AddrFrom4(h.DestinationAddress().As4()), 0), name)
+		g.foreign(addrPort(h.DestinationAddress(), 0), name)
 	}
 }
 
 // foreign notes a packet that is neither TCP nor UDP.
 func (n *Network) foreign(dst netip.AddrPort, proto string) {
-	d, gen := n.judge.Decide(n.destination(dst.Addr(), egress.AnyPort, egress.OverOther))
-	if d.Class == egress.ClassMulticast {
+	if dst.Addr().IsMulticast() {
 		return // the kernel announces itself
 	}
+	d, gen := n.judge.Decide(n.destination(dst.Addr(), egress.AnyPort, egress.OverOther))
 	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Name: string(d.Host.Name), Reason: d.Reason, Class: d.Class})
 }
 

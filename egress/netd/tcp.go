@@ -39,12 +39,14 @@ func (c *inside) bare() (*inside, []byte) { return c, nil }
 
 // deskAt is what of ours is at an address; nil if nothing is.
 func (n *Network) deskAt(dst netip.AddrPort) func(*inside) {
-	switch {
+	switch atGateway := dst.Addr() == Gateway || dst.Addr() == gateway6; {
 	case dst.Port() == dnsPort:
 		return func(c *inside) { n.dnsOverTCP(c, dst) }
-	case dst.Addr() == Gateway && dst.Port() == proxyPort:
+	case !atGateway:
+		return nil
+	case dst.Port() == proxyPort:
 		return n.proxy
-	case dst.Addr() == Gateway && dst.Port() == socksPort:
+	case dst.Port() == socksPort:
 		return n.socks
 	}
 	return nil

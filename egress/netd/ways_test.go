@@ -36,9 +36,14 @@ const noEvent egress.Reason = "nothing happened"
 
 // last is the outcome that the log has of an attempt that began at event n.
 func (b *bed) last(n int) outcome {
+	before := map[uint64]bool{} // flows of other attempts, which may still end
+	for _, e := range b.log.all()[:n] {
+		before[e.Flow] = e.Flow != 0
+	}
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		for _, e := range b.log.all()[n:] {
 			switch {
+			case before[e.Flow]:
 			case e.Type == egress.EventOpen:
 				return outcome{rule: e.Rule}
 			case e.Verdict == egress.Refuse:
@@ -96,7 +101,8 @@ func TestSameVerdictEveryWay(t *testing.T) {
 			host = hosts[r.IntN(len(hosts))]
 		}
 		first := []string{string(recordHello(t, "a.example")), string(recordHello(t, "x.w.example")), "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "\x00"}[r.IntN(4)]
-		b := newBed(t, policy)
+		policy.IPv6 = r.IntN(2) == 0
+		b := newBed(t, policy, func(o *Options) { o.IPv6 = policy.IPv6 })
 		for _, h := range append(hosts, "a.example") {
 			b.world.name(h, strings.Fields(answer)...)
 		}
@@ -104,6 +110,12 @@ func TestSameVerdictEveryWay(t *testing.T) {
 			b.world.server(net.JoinHostPort(a, fmt.Sprint(port)), echoes)
 		}
 		direct := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return b.straight(host, port) })
+		if policy.IPv6 && policy.DNS == egress.DNSSynthetic {
+			over6 := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return b.straight6(host, port) })
+			if direct != over6 && host[0] != '1' && host[0] != '9' { // an address of IPv4 has no other
+				t.Fatalf("round %d, %s:%d: over IPv4 %+v, over IPv6 %+v\n%+v", round, host, port, direct, over6, policy)
+			}
+		}
 		for way, dial := range map[string]func(string, int) (net.Conn, error){"connect": b.connect, "socks": b.socks} {
 			other := b.attempt(len(b.log.all()), first, func() (net.Conn, error) { return dial(host, port) })
 			if !direct.as(other) {
@@ -167,6 +179,15 @@ func (b *bed) straight(host string, port int) (net.Conn, error) {
 		return nil, fmt.Errorf("no such name")
 	}
 	return b.dial(net.JoinHostPort(addressOf(b.t, m), fmt.Sprint(port)))
+}
+
+// straight6 is the same over IPv6.
+func (b *bed) straight6(host string, port int) (net.Conn, error) {
+	m := b.query(host, dns.TypeAAAA)
+	if len(m.Answer) == 0 {
+		return nil, fmt.Errorf("no such name")
+	}
+	return b.dial(net.JoinHostPort(answers(m)[0], fmt.Sprint(port)))
 }
 
 // connect is the way through the HTTP proxy.

@@ -110,6 +110,7 @@ func sandboxFlags() []flagSpec {
 		{name: "net", kind: "MODE|allow:HOST,…|host:PORT", offers: egress.Modes()},
 		{name: "net-preset", kind: "NAME", offers: egress.Presets()},
 		{name: "net-for", kind: kindDuration},
+		{name: "net-ipv6", kind: kindSwitch, alone: "true"},
 		{name: "net-dns", kind: "synthetic|real", offers: egress.DNSModes()},
 		{name: "memory", kind: kindSize},
 		{name: "cpus", kind: "NUMBER"},

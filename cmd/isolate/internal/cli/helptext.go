@@ -176,6 +176,7 @@ func allFlagHelp() map[string]string {
 		"build-preset":  "allow the build step what a package manager needs, as --net-preset",
 		"net-preset":    "allow what a package manager needs: " + strings.Join(egress.Presets(), ", ") + " (repeatable)",
 		"net-for":       "how long the rules of --net hold (default: as long as the run)",
+		"net-ipv6":      "give the program IPv6 beside IPv4",
 		"net-dns":       "which addresses names have inside: ones that only isolate knows, or their real ones (default synthetic)",
 		"for":           "how long the grant holds, 24h at most (default " + grantTime + ")",
 		"reason":        "why, for the audit log (required)",

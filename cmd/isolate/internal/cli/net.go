@@ -50,6 +50,9 @@ func (r *reader) readNet() {
 		}
 		return struct{}{}, err
 	})
+	if r.flags.on("net-ipv6", &r.problems) {
+		n.IPv6 = true
+	}
 	read(r, "net-dns", &n.DNS, func(text string) (d egress.DNS, err error) { return d, d.UnmarshalText([]byte(text)) })
 }
 

@@ -25,6 +25,7 @@ func TestNetFlags(t *testing.T) {
 			Rules: []egress.Rule{{Name: "a.example", For: minute}, {Name: "b.example", Ports: []int{8443}, For: minute}}}},
 		{[]string{"--net", "host:5432,8000"}, egress.Policy{Mode: egress.ModeRestricted, HostPorts: []int{5432, 8000}}},
 		{[]string{"--net", "host:5432", "--net", "full", "--net-dns", "real"}, egress.Policy{Mode: egress.ModeFull, HostPorts: []int{5432}, DNS: egress.DNSReal}},
+		{[]string{"--net", "restricted", "--net-ipv6"}, egress.Policy{Mode: egress.ModeRestricted, IPv6: true}},
 		{[]string{"--net-preset", "pip"}, egress.Policy{Mode: egress.ModeRestricted, Rules: []egress.Rule{{Name: "pypi.org"}, {Name: "files.pythonhosted.org"}}}},
 	} {
 		f := &fake{}
