@@ -164,7 +164,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.AddCommand(
 		exec, run, tools, shell, a.doctorCommand(), a.proveCommand(), a.benchCommand(), a.serveCommand(), a.auditCommand(), a.netCommand(),
-		a.psCommand(), a.topCommand(), a.logsCommand(), a.killCommand(), a.rmCommand(), a.poolCommand(),
+		a.sandboxCommand(), a.psCommand(), a.topCommand(), a.logsCommand(), a.killCommand(), a.rmCommand(), a.poolCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	return root

@@ -204,6 +204,8 @@ func allFlagHelp() map[string]string {
 		"drain":         "when told to end, wait so long for what runs (default 30s)",
 		"metrics":       "offer metrics for Prometheus on this address, as 127.0.0.1:9464",
 		"all":           "list also what has ended",
+		"lifetime":      "keep the sandbox for so long at most (default 1h, 24h at most)",
+		"mode":          "permission bits of the file (default 644)",
 		"follow":        "show also what comes, until the run has ended",
 		"no-server":     "run without the server, even if there is one",
 		"explain":       "print the plan and run nothing; --explain=json prints it as JSON",

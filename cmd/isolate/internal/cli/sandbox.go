@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/internal/plaintext"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// sandboxCommand is about the sandboxes that a server keeps.
+func (a *app) sandboxCommand() *cobra.Command {
+	c := &cobra.Command{Use: "sandbox", Short: sandboxShort, Long: sandboxLong, Args: cobra.ArbitraryArgs}
+	c.AddCommand(a.sandboxNewCommand(), a.sandboxRunCommand(), a.sandboxPutCommand(), a.sandboxGetCommand(), a.sandboxLsCommand())
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			a.code = a.refuse(plan.Problem{What: fmt.Sprintf("cannot run isolate sandbox %q: there is no such command", args[0]), Remedy: "isolate sandbox new makes a sandbox; \"isolate sandbox --help\" lists the commands"})
+			return nil
+		}
+		return cmd.Help()
+	}
+	return c
+}
+
+// sandboxFlag sets a flag's help where another command has one of that name.
+func sandboxFlag(c *cobra.Command, name, help string) { c.Flags().Lookup(name).Usage = help }
+
+func (a *app) sandboxNewCommand() *cobra.Command {
+	specs := remoteFlags(flagSpec{name: "policy", kind: kindFile}, flagSpec{name: "idle", kind: kindDuration}, flagSpec{name: "lifetime", kind: kindDuration})
+	c := a.remote(&cobra.Command{Use: "new [flags]", Short: sandboxNewShort, Long: sandboxNewLong}, specs, takesNone,
+		func(ctx context.Context, c *client.Client, f asked, _ []string) error {
+			q := client.SandboxRequest{Idle: f.text["idle"], Lifetime: f.text["lifetime"]}
+			if file := f.text["policy"]; file != "" {
+				var err error
+				if q.Policy, err = a.policyText(file); err != nil {
+					return err
+				}
+			}
+			s, err := c.NewSandbox(ctx, q)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout, s.ID)
+			return nil
+		})
+	sandboxFlag(c, "policy", sandboxPolicy)
+	sandboxFlag(c, "idle", sandboxIdle)
+	return c
+}
+
+// maxPolicy bounds a policy file, in bytes.
+const maxPolicy = 1 << 20
+
+// policyText is a policy file for the server to read.
+func (a *app) policyText(name string) (string, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.dir, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", &plan.Refusal{Cause: err, Problems: []plan.Problem{unreadable("policy", name, err)}}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
+	if err == nil && len(text) > maxPolicy {
+		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
+	}
+	if err != nil {
+		return "", &plan.Refusal{Cause: err, Problems: []plan.Problem{unreadable("policy", name, err)}}
+	}
+	return string(text), nil
+}
+
+func (a *app) sandboxRunCommand() *cobra.Command {
+	specs := remoteFlags(flagSpec{name: "stdin", kind: kindSwitch, alone: "true"}, flagSpec{name: "workdir", kind: "PATH"})
+	return a.remote(&cobra.Command{Use: "run [flags] sandbox [--] program [argument ...]", Short: sandboxRunShort, Long: sandboxRunLong}, specs, takesSome,
+		func(ctx context.Context, c *client.Client, f asked, args []string) error {
+			q := client.RunRequest{Args: args[1:], Dir: f.text["workdir"], OpenInput: f.on["stdin"]}
+			if len(q.Args) > 0 && q.Args[0] == "--" {
+				q.Args = q.Args[1:]
+			}
+			if len(q.Args) == 0 {
+				return &plan.Refusal{Problems: []plan.Problem{{What: "cannot run: no program", Remedy: "isolate sandbox run " + shellWord(args[0]) + " -- PROGRAM"}}}
+			}
+			return a.runIn(ctx, c, args[0], q)
+		})
+}
+
+// runIn runs a program in a kept sandbox, on our streams. The exit code is the
+// program's.
+func (a *app) runIn(ctx context.Context, c *client.Client, sandbox string, q client.RunRequest) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stdout, stderr := newStream(a.stdout, cancel), newStream(a.stderr, nil)
+	var said []plan.Problem
+	err := c.RunIn(ctx, sandbox, q, func(e client.Event) error {
+		switch e.Type {
+		case client.EventStarted:
+			if q.OpenInput {
+				// it may read for as long as its source has nothing
+				go func() { _ = c.WriteStdin(ctx, e.ID, a.stdin) }()
+			}
+		case client.EventStdout:
+			_, _ = stdout.Write(e.Data) // end tells
+		case client.EventStderr:
+			_, _ = stderr.Write(e.Data)
+		case client.EventResult:
+			a.code = e.CommandExitCode
+		case client.EventError:
+			a.code = e.CommandExitCode
+			for _, p := range e.Problems {
+				said = append(said, plan.Problem(p))
+			}
+		}
+		return nil
+	})
+	if errors.Is(stdout.err, syscall.EPIPE) {
+		a.code = exitSignal + int(syscall.SIGPIPE)
+		return nil
+	}
+	a.print(said...)
+	for _, e := range []error{stdout.end("standard output"), stderr.end("standard error")} {
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (a *app) sandboxPutCommand() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "put [flags] sandbox file", Short: sandboxPutShort, Long: sandboxPutLong, Annotations: map[string]string{flagsAnywhere: ""}}, remoteFlags(flagSpec{name: "mode", kind: "OCTAL"}), takesSome,
+		func(ctx context.Context, c *client.Client, f asked, args []string) error {
+			if len(args) != 2 {
+				return wantsFile("put", "<FILE")
+			}
+			mode := uint64(0o644)
+			if text := f.text["mode"]; text != "" {
+				var err error
+				if mode, err = strconv.ParseUint(text, 8, 9); err != nil {
+					return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot use --mode %q", text), Rule: "it is no permission bits in octal", Remedy: "write 644, or 755 for a program"}}}
+				}
+			}
+			_, err := c.PutFile(ctx, args[0], args[1], uint32(mode), a.stdin)
+			return err
+		})
+}
+
+func (a *app) sandboxGetCommand() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "get [flags] sandbox file", Short: sandboxGetShort, Long: sandboxGetLong}, remoteFlags(), takesSome,
+		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
+			if len(args) != 2 {
+				return wantsFile("get", ">FILE")
+			}
+			from, err := c.GetFile(ctx, args[0], args[1], 0)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			stdout := newStream(a.stdout, nil)
+			_, err = io.Copy(struct{ io.Writer }{stdout}, from)
+			if ended := stdout.end("standard output"); ended != nil || stdout.err != nil {
+				return ended
+			}
+			return err
+		})
+}
+
+func (a *app) sandboxLsCommand() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "ls [flags] sandbox [directory]", Short: sandboxLsShort, Long: sandboxLsLong}, remoteFlags(), takesSome,
+		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
+			dir := ""
+			switch len(args) {
+			case 1:
+			case 2:
+				dir = args[1]
+			default:
+				return &plan.Refusal{Problems: []plan.Problem{extraArgument("isolate sandbox ls", args[2])}}
+			}
+			list, err := c.ListFiles(ctx, args[0], dir)
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, e := range list.Files {
+				rows = append(rows, []string{e.Mode, strconv.FormatInt(e.Size, 10), e.Kind, plaintext.Visible(e.Name)})
+			}
+			if list.More {
+				defer fmt.Fprintln(a.stderr, "isolate: there is more than is listed")
+			}
+			return a.table(rows)
+		})
+}
+
+// The words of isolate sandbox.
+const (
+	sandboxShort    = "Keep a sandbox at the server, and work in it"
+	sandboxLong     = "A kept sandbox has its files and /tmp from one program to the next. It needs a server (isolate serve) and ends with it, with its lease, or by \"isolate rm\". \"isolate ps\" lists those there are, \"isolate kill\" ends what runs in one."
+	sandboxNewShort = "make a sandbox, and print its name"
+	sandboxNewLong  = "The lease ends when the sandbox was not used for --idle, and in any case after --lifetime."
+	sandboxRunShort = "run a program in a kept sandbox"
+	sandboxRunLong  = "The exit code is the program's, as with isolate exec. The limit of output and all else is the policy's that the sandbox was made with. Output passes through the server as text of its protocol: for much of it isolate exec is faster."
+	sandboxPutShort = "write standard input to a file of a kept sandbox"
+	sandboxPutLong  = "The file is below /workspace, and is there whole or not at all. Links are not followed."
+	sandboxGetShort = "write a file of a kept sandbox to standard output"
+	sandboxGetLong  = "The file is below /workspace. Links are not followed."
+	sandboxLsShort  = "list a directory of a kept sandbox"
+	sandboxLsLong   = "The directory is below /workspace, which is listed if none is named: permission bits, size, kind and name."
+	sandboxPolicy   = "what the sandbox is allowed: a TOML file, with absolute host paths"
+	sandboxIdle     = "keep the sandbox for so long without use (default 10m)"
+)
+
+func wantsFile(command, stream string) error {
+	return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot %s: a sandbox and one file are wanted", command), Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s", command, stream)}}}
+}
