@@ -88,7 +88,8 @@ func (q auditRequest) openLog() (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return audit.Open(q.dir, audit.Options{Key: key, Anchor: q.anchor, Payload: q.payload})
+	l, err := audit.Open(q.dir, audit.Options{Key: key, Anchor: q.anchor, Payload: q.payload})
+	return l, unusablePlace(err)
 }
 
 // shown refuses to show a program the log or its keys.

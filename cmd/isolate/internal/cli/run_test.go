@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -125,6 +126,9 @@ func TestErrors(t *testing.T) {
 		{"too much to copy", &fake{run: func(context.Context, isolate.Cmd) (isolate.Result, error) {
 			return isolate.Result{}, fmt.Errorf("cannot copy it; raise it: %w", workspace.ErrLimit)
 		}}, nil, "error: cannot copy it; raise it: over a limit\n"},
+		{"a port of root's", &fake{openErr: fmt.Errorf("cannot offer metrics: %w", &net.OpError{Op: "listen", Net: "tcp", Err: syscall.EACCES})}, nil, "error: cannot offer metrics: listen tcp: permission denied\nhint: name an address of this machine, and a port above 1023 that nobody uses\n"},
+		{"no place to write to", &fake{openErr: unusablePlace(fmt.Errorf("cannot make it: %w", syscall.EROFS))}, nil, "error: cannot make it: read-only file system\nhint: name a directory that you can write to\n"},
+		{"a place that is as it should be", &fake{openErr: unusablePlace(broken)}, nil, toldAs(broken)},
 		{"no descriptors", &fake{openErr: fmt.Errorf("cannot open it: %w", syscall.EMFILE)}, nil, "error: cannot open it: too many open files\nhint: raise the limit of open files: ulimit -n 4096\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -199,7 +199,8 @@ func listen(s serveSettings) (*net.UnixListener, error) {
 	if s.socket == "" {
 		s.socket = server.DefaultSocket(s.options.Dir)
 	}
-	return server.Listen(s.socket)
+	l, err = server.Listen(s.socket)
+	return l, unusablePlace(err)
 }
 
 // served is the runtime of a server as one command sees it: it stays open.

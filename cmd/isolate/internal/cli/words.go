@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -78,8 +79,30 @@ func remedy(err error) string {
 		return "make room there, or write to another place"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "raise the limit of open files: ulimit -n 4096"
+	case errors.As(err, new(*unusablePlaceError)):
+		return "name a directory that you can write to"
+	}
+	var listening *net.OpError
+	if errors.As(err, &listening) && listening.Op == "listen" {
+		return "name an address of this machine, and a port above 1023 that nobody uses"
 	}
 	return noRemedy
+}
+
+// unusablePlaceError is about a place that the user has named, and only that.
+type unusablePlaceError struct{ error }
+
+func (e *unusablePlaceError) Unwrap() error { return e.error }
+
+// unusablePlace marks the error of a place that the user has named, if it says
+// that the place cannot be used.
+func unusablePlace(err error) error {
+	for _, errno := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
+		if errors.Is(err, errno) {
+			return &unusablePlaceError{err}
+		}
+	}
+	return err
 }
 
 // noRemedy is said where nothing better is known.
