@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func process() int {
 	if err := p.Ready(Ready{Confined: []string{"nothing"}}); err != nil {
 		return 4
 	}
+	late := atomic.Int64{} // events that are told of at the end
 	_ = p.Serve(func(b Begin) error {
 		for _, r := range b.Policy.Rules {
 			switch {
@@ -50,6 +52,8 @@ func process() int {
 				return errors.New("refused")
 			case r.Name == "die.example":
 				os.Exit(7)
+			case r.Name == "late.example":
+				late.Store(int64(r.MaxFlows))
 			case r.Name == "many.example":
 				for range r.MaxFlows {
 					p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonIPLiteral})
@@ -61,6 +65,9 @@ func process() int {
 		}
 		return nil
 	})
+	for range late.Load() {
+		p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonIPLiteral})
+	}
 	return 0
 }
 
@@ -69,9 +76,11 @@ type recorder struct {
 	events []egress.Event
 	waited int // of them, how many were to be durable
 	err    error
+	slow   time.Duration // that a record takes
 }
 
 func (r *recorder) Record(e []egress.Event) error {
+	time.Sleep(r.slow)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
@@ -255,5 +264,21 @@ func TestMachineFiles(t *testing.T) {
 	m := Machine()
 	if len(m.Floor.Host) == 0 || len(m.Resolvers) == 0 {
 		t.Errorf("got %+v", m)
+	}
+}
+
+// A disk that takes longer than the process may take to end loses nothing of
+// what it said.
+func TestSlowRecord(t *testing.T) {
+	const many = maxBatch
+	r := &recorder{slow: stopWait * 5 / 8}
+	p := start(t, r)
+	policy := rules("late.example")
+	policy.Rules[0].MaxFlows = many
+	if err := p.Set(t.Context(), policy, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Stop(); s.Denied != many || len(r.events) != many+1 || s.Failed != "" {
+		t.Errorf("%d are counted and %d recorded of %d, %q", s.Denied, len(r.events), many, s.Failed)
 	}
 }

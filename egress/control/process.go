@@ -37,7 +37,9 @@ type Process struct {
 	number  uint64
 	changed map[uint64]chan string
 	stopped bool // by us
-	failed  error
+	// patience is when a process that was stopped is not listened to any more.
+	patience time.Time
+	failed   error
 
 	done   chan struct{} // closed when its socket has ended
 	reaped chan struct{} // closed when there is no process any more
@@ -176,14 +178,28 @@ func (p *Process) serve(in *bufio.Reader) {
 			}
 		}
 		if len(batch) > 0 {
+			began := time.Now()
 			broken = p.keep(batch, broken)
 			batch = batch[:0]
+			p.extend(time.Since(began))
 		}
 		if err != nil {
 			p.end(err)
 			return
 		}
 		p.take(m)
+	}
+}
+
+// extend gives a process that was told to end more time by what its records
+// took: a slow disk is not its fault, and what it has said is still to be read.
+// Its own time stays bounded, whatever it says.
+func (p *Process) extend(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		p.patience = p.patience.Add(took)
+		_ = p.conn.SetReadDeadline(p.patience)
 	}
 }
 
@@ -251,6 +267,9 @@ func (p *Process) keep(batch []ToSupervisor, broken error) error {
 func (p *Process) end(err error) {
 	p.mu.Lock()
 	stopped := p.stopped
+	if stopped && errors.Is(err, os.ErrDeadlineExceeded) && p.summary.Failed == "" {
+		p.summary.Failed = fmt.Sprintf("the network process did not end within %s: its last flows are not known", stopWait)
+	}
 	for n, c := range p.changed {
 		c <- "the network process has ended"
 		delete(p.changed, n)
@@ -338,7 +357,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // PID is its process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// stopWait is how long a process may take to tell of its last flows.
+// stopWait is how long a process may take to tell of its last flows, without
+// the time that recording them takes.
 const stopWait = 2 * time.Second
 
 // Finish ends every flow and returns what happened, when all of it was handed
@@ -346,13 +366,15 @@ const stopWait = 2 * time.Second
 // Stop must follow. It may be called more than once.
 func (p *Process) Finish() egress.Summary {
 	p.mu.Lock()
-	p.stopped = true
+	if !p.stopped {
+		p.stopped, p.patience = true, time.Now().Add(stopWait)
+		_ = p.conn.SetReadDeadline(p.patience)
+	}
 	p.mu.Unlock()
 	if c, err := p.conn.SyscallConn(); err == nil {
 		// no more from us; it answers with its last events
 		_ = c.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 	}
-	_ = p.conn.SetReadDeadline(time.Now().Add(stopWait))
 	<-p.done
 	return p.Summary()
 }

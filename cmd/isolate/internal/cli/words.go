@@ -89,22 +89,6 @@ func remedy(err error) string {
 	return noRemedy
 }
 
-// unusablePlaceError is about a place that the user has named, and only that.
-type unusablePlaceError struct{ error }
-
-func (e *unusablePlaceError) Unwrap() error { return e.error }
-
-// unusablePlace marks the error of a place that the user has named, if it says
-// that the place cannot be used.
-func unusablePlace(err error) error {
-	for _, errno := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
-		if errors.Is(err, errno) {
-			return &unusablePlaceError{err}
-		}
-	}
-	return err
-}
-
 // noRemedy is said where nothing better is known.
 const noRemedy = "\"isolate doctor\" says what is missing on this machine; if that is nothing, it is a fault of isolate"
 

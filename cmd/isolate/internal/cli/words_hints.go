@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/plan"
@@ -104,4 +107,20 @@ func explainTools(s toolset) string {
 		server(m.Name)
 	}
 	return b.String()
+}
+
+// unusablePlaceError is about a place that the user has named, and only that.
+type unusablePlaceError struct{ error }
+
+func (e *unusablePlaceError) Unwrap() error { return e.error }
+
+// unusablePlace marks the error of a place that the user has named, if it says
+// that the place cannot be used.
+func unusablePlace(err error) error {
+	for _, errno := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
+		if errors.Is(err, errno) {
+			return &unusablePlaceError{err}
+		}
+	}
+	return err
 }
