@@ -51,7 +51,7 @@ var text = map[Reason]string{
 	ReasonProtoNotAllowed:  "the network policy does not allow this protocol here",
 	ReasonIPLiteral:        "the network policy allows names, not addresses",
 	ReasonUnmappedAddr:     "no name leads to this address",
-	ReasonAddrDenied:       "the name leads to an address that no sandbox may reach",
+	ReasonAddrDenied:       "it is, or leads to, an address that sandboxes do not reach",
 	ReasonAddrMixed:        "one of the addresses of the name is one that no sandbox may reach",
 	ReasonAddrShared:       "several names lead to this address, and the connection does not say which it is for",
 	ReasonUnresolved:       "the name has no address",

@@ -60,6 +60,9 @@ func ParseShortRule(s string) (Rule, error) {
 			r.Protocol = SSH
 		}
 	}
+	if _, err := netip.ParsePrefix(rest); err == nil {
+		return r, fmt.Errorf("cannot allow %q: it is a range; write cidr = %q, with ports and protocol, in a policy file", s, rest)
+	}
 	if a, err := netip.ParseAddr(rest); err == nil {
 		r.CIDR = netip.PrefixFrom(a, a.BitLen()).String()
 		if !found {
