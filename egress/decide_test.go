@@ -58,6 +58,9 @@ func TestDecide(t *testing.T) {
 	deniedPort := std
 	deniedPort.Deny = []Deny{{Name: "**.w.example", Ports: []int{443}}}
 	full := Policy{Mode: ModeFull}
+	fullDenied, tunnel := full, full
+	fullDenied.Deny = denied.Deny
+	tunnel.Exempt = []string{Synthetic.String()}
 	ok := flow(t, "allowed.example", 443)
 	for _, c := range []struct {
 		name   string
@@ -109,6 +112,12 @@ func TestDecide(t *testing.T) {
 		{"deny name", denied, ok, 0, ReasonDeniedByRule, ""},
 		{"deny literal", denied, flow(t, "9.9.9.9", 853), 0, ReasonDeniedByRule, ""},
 		{"deny resolved", denied, with(flow(t, "a.w.example", 443), resolved("9.9.9.9")), 0, ReasonDeniedByRule, ""},
+		{"deny literal in IPv6", fullDenied, flow(t, "[::ffff:9.9.9.9]", 443), 0, ReasonDeniedByRule, ""},
+		{"deny resolved in IPv6", fullDenied, with(flow(t, "a.w.example", 443), resolved("::ffff:9.9.9.9")), 0, ReasonDeniedByRule, ""},
+		{"deny translated", fullDenied, with(flow(t, "a.w.example", 443), resolved("9.9.9.8", "64:ff9b::909:909")), 0, ReasonDeniedByRule, ""},
+		{"beside the denied in IPv6", fullDenied, flow(t, "[::ffff:9.9.9.8]", 443), 0, "", ""},
+		{"unmapped, of a tunnel", tunnel, flow(t, "198.18.3.4", 443), 0, ReasonUnmappedAddr, ""},
+		{"unmapped, of a tunnel, in IPv6", tunnel, flow(t, "[::ffff:198.18.3.4]", 443), 0, ReasonUnmappedAddr, ""},
 		{"deny port", deniedPort, flow(t, "a.w.example", 443), 0, ReasonDeniedByRule, ""},
 		{"deny another port", deniedPort, flow(t, "a.w.example", 80), 0, ReasonPortNotAllowed, ""},
 		{"deny port, look-up", deniedPort, with(flow(t, "a.w.example", AnyPort), func(f *Flow) { f.Transport = OverDNS }), 0, "", ""},

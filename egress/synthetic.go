@@ -9,8 +9,11 @@ var (
 	Synthetic6 = netip.MustParsePrefix("2001:2::/48")
 )
 
-// IsSynthetic tells whether an address could be one that a name has inside.
-func IsSynthetic(a netip.Addr) bool { return Synthetic.Contains(a) || Synthetic6.Contains(a) }
+// IsSynthetic tells whether an address could be one that a name has inside, also
+// as IPv6 writes one of IPv4.
+func IsSynthetic(a netip.Addr) bool {
+	return Synthetic.Contains(a.Unmap()) || Synthetic6.Contains(a)
+}
 
 // ToIPv6 is the IPv6 address beside a synthetic IPv4 one: the same in its last
 // four bytes.
