@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,6 +70,10 @@ func closeInherited() error {
 // memoryLimit is what the garbage collector aims to stay below, in bytes.
 const memoryLimit = 256 << 20
 
+// endTimeout bounds how long flows and stack may take to end when there is no
+// supervisor any more; on a busy machine a thousand flows take a second.
+const endTimeout = 30 * time.Second
+
 // Run holds a network until the supervisor closes its socket. Both arguments are
 // descriptors, which it takes over.
 func Run(socket, device int) error {
@@ -92,9 +97,19 @@ func Run(socket, device int) error {
 		return err
 	}
 	err = peer.Serve(func(b control.Begin) error { return n.Set(b.Policy, b.Number, b.Granted) })
-	n.finish()
-	conn.Close() // the supervisor waits for the last event, not for the rest
-	n.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.finish()
+		conn.Close() // the supervisor waits for the last event, not for the rest
+		n.Close()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(endTimeout):
+		// the process ends all the same: none may outlive its supervisor
+		return fmt.Errorf("cannot take the network down: it goes on after %v", endTimeout)
+	}
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
