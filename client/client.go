@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -280,19 +281,31 @@ func (c *Client) DeleteSandbox(ctx context.Context, id string) error {
 	return c.call(ctx, "DELETE", "/v1/sandboxes/"+url.PathEscape(id), nil, nil)
 }
 
-// filePath is the path of a file of a sandbox on the wire.
-func filePath(sandbox, what, path string) string {
+// filePath is the path of a file of a sandbox on the wire. HTTP would clean a
+// path that is not clean and so name another file: it is an error.
+func filePath(sandbox, what, path string) (string, error) {
 	parts := strings.Split(path, "/")
+	if path == "." || !filepath.IsLocal(path) || filepath.Clean(path) != path {
+		return "", &Error{Problems: []Problem{{
+			What:   fmt.Sprintf("cannot use %q", path),
+			Rule:   "it is not the path of a file from /workspace on",
+			Remedy: `write such as "data/x.csv", without a slash in front or at the end, "." and ".."`,
+		}}}
+	}
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
 	}
-	return "/v1/sandboxes/" + url.PathEscape(sandbox) + "/" + what + "/" + strings.Join(parts, "/")
+	return "/v1/sandboxes/" + url.PathEscape(sandbox) + "/" + what + "/" + strings.Join(parts, "/"), nil
 }
 
 // PutFile writes a file below /workspace, whole or not at all. mode are its
 // permission bits.
 func (c *Client) PutFile(ctx context.Context, sandbox, path string, mode uint32, from io.Reader) (w Written, err error) {
-	r, err := c.ask(ctx, "PUT", filePath(sandbox, "files", path)+"?mode="+strconv.FormatUint(uint64(mode), 8), nil, from)
+	name, err := filePath(sandbox, "files", path)
+	if err != nil {
+		return w, err
+	}
+	r, err := c.ask(ctx, "PUT", name+"?mode="+strconv.FormatUint(uint64(mode), 8), nil, from)
 	if err != nil {
 		return w, err
 	}
@@ -303,18 +316,29 @@ func (c *Client) PutFile(ctx context.Context, sandbox, path string, mode uint32,
 // GetFile opens a file below /workspace, from byte offset on. The caller
 // closes it.
 func (c *Client) GetFile(ctx context.Context, sandbox, path string, offset int64) (io.ReadCloser, error) {
+	name, err := filePath(sandbox, "files", path)
+	if err != nil {
+		return nil, err
+	}
 	h := http.Header{}
 	if offset > 0 {
 		h.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	r, err := c.ask(ctx, "GET", filePath(sandbox, "files", path), h, nil)
+	r, err := c.ask(ctx, "GET", name, h, nil)
 	if err != nil {
 		return nil, err
 	}
 	return r.Body, nil
 }
 
-// ListFiles lists a directory below /workspace, "" being /workspace itself.
+// ListFiles lists a directory below /workspace, "" or "." being /workspace
+// itself.
 func (c *Client) ListFiles(ctx context.Context, sandbox, path string) (l FileList, err error) {
-	return l, c.call(ctx, "GET", filePath(sandbox, "list", path), nil, &l)
+	name := "/v1/sandboxes/" + url.PathEscape(sandbox) + "/list/"
+	if path != "" && path != "." {
+		if name, err = filePath(sandbox, "list", path); err != nil {
+			return l, err
+		}
+	}
+	return l, c.call(ctx, "GET", name, nil, &l)
 }

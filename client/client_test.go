@@ -270,3 +270,20 @@ func TestRequests(t *testing.T) {
 	}
 	f.Close()
 }
+
+// TestPathsOfFiles says of a path that HTTP would take for another one that it
+// is none, before anything is sent.
+func TestPathsOfFiles(t *testing.T) {
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	for _, path := range []string{"/etc/x", "../x", "a/../x", "./x", "a//x", "x/", "/"} {
+		_, put := c.PutFile(t.Context(), "s1", path, 0o644, strings.NewReader("x"))
+		_, got := c.GetFile(t.Context(), "s1", path, 0)
+		_, listed := c.ListFiles(t.Context(), "s1", path)
+		for _, err := range []error{put, got, listed} {
+			var e *Error
+			if !errors.As(err, &e) || len(e.Problems) != 1 || e.Problems[0].Remedy == "" {
+				t.Errorf("%q: %v", path, err)
+			}
+		}
+	}
+}

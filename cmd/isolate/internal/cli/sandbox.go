@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -86,8 +87,11 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "run [flags] sandbox [--] program [argument ...]", Short: sandboxRunShort, Long: sandboxRunLong}, specs, takesSome,
 		func(ctx context.Context, c *client.Client, f asked, args []string) error {
 			q := client.RunRequest{Args: args[1:], Dir: f.text["workdir"], OpenInput: f.on["stdin"]}
-			if len(q.Args) > 0 && q.Args[0] == "--" {
+			switch {
+			case len(q.Args) > 0 && q.Args[0] == "--":
 				q.Args = q.Args[1:]
+			case len(q.Args) > 0 && strings.HasPrefix(q.Args[0], "-"):
+				return &plan.Refusal{Problems: []plan.Problem{flagBehindSandbox(args[0], q.Args[0])}}
 			}
 			if len(q.Args) == 0 {
 				return &plan.Refusal{Problems: []plan.Problem{{What: "cannot run: no program", Remedy: "isolate sandbox run " + shellWord(args[0]) + " -- PROGRAM"}}}
@@ -103,6 +107,7 @@ func (a *app) runIn(ctx context.Context, c *client.Client, sandbox string, q cli
 	defer cancel()
 	stdout, stderr := newStream(a.stdout, cancel), newStream(a.stderr, nil)
 	var said []plan.Problem
+	var ended string
 	err := c.RunIn(ctx, sandbox, q, func(e client.Event) error {
 		switch e.Type {
 		case client.EventStarted:
@@ -116,6 +121,7 @@ func (a *app) runIn(ctx context.Context, c *client.Client, sandbox string, q cli
 			_, _ = stderr.Write(e.Data)
 		case client.EventResult:
 			a.code = e.CommandExitCode
+			ended = endingIn(sandbox, q.Args[0], e.Result)
 		case client.EventError:
 			a.code = e.CommandExitCode
 			for _, p := range e.Problems {
@@ -133,6 +139,9 @@ func (a *app) runIn(ctx context.Context, c *client.Client, sandbox string, q cli
 		if err == nil {
 			err = e
 		}
+	}
+	if ended != "" {
+		fmt.Fprintln(a.stderr, "isolate: "+ended)
 	}
 	return err
 }
@@ -199,26 +208,4 @@ func (a *app) sandboxLsCommand() *cobra.Command {
 			}
 			return a.table(rows)
 		})
-}
-
-// The words of isolate sandbox.
-const (
-	sandboxShort    = "Keep a sandbox at the server, and work in it"
-	sandboxLong     = "A kept sandbox has its files and /tmp from one program to the next. It needs a server (isolate serve) and ends with it, with its lease, or by \"isolate rm\". \"isolate ps\" lists those there are, \"isolate kill\" ends what runs in one."
-	sandboxNewShort = "make a sandbox, and print its name"
-	sandboxNewLong  = "The lease ends when the sandbox was not used for --idle, and in any case after --lifetime."
-	sandboxRunShort = "run a program in a kept sandbox"
-	sandboxRunLong  = "The exit code is the program's, as with isolate exec. The limit of output and all else is the policy's that the sandbox was made with. Output passes through the server as text of its protocol: for much of it isolate exec is faster."
-	sandboxPutShort = "write standard input to a file of a kept sandbox"
-	sandboxPutLong  = "The file is below /workspace, and is there whole or not at all. Links are not followed."
-	sandboxGetShort = "write a file of a kept sandbox to standard output"
-	sandboxGetLong  = "The file is below /workspace. Links are not followed."
-	sandboxLsShort  = "list a directory of a kept sandbox"
-	sandboxLsLong   = "The directory is below /workspace, which is listed if none is named: permission bits, size, kind and name."
-	sandboxPolicy   = "what the sandbox is allowed: a TOML file, with absolute host paths"
-	sandboxIdle     = "keep the sandbox for so long without use (default 10m)"
-)
-
-func wantsFile(command, stream string) error {
-	return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot %s: a sandbox and one file are wanted", command), Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s", command, stream)}}}
 }

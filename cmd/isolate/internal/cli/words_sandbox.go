@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/plan"
+)
+
+// The words of isolate sandbox. The rules of words.go hold.
+
+const (
+	sandboxShort = "Keep a sandbox at the server, and work in it"
+	sandboxLong  = `A kept sandbox has its files and /tmp from one program to the next. It needs a
+server (isolate serve) and ends with it, with its lease, or by "isolate rm".
+"isolate ps" lists those there are, "isolate kill" ends what runs in one.`
+
+	sandboxNewShort = "make a sandbox, and print its name"
+	sandboxNewLong  = `The lease ends when the sandbox was not used for --idle, and in any case after
+--lifetime. What it may do is its policy's; without one it is that of "isolate
+exec" without flags.`
+
+	sandboxRunShort = "run a program in a kept sandbox"
+	sandboxRunLong  = `The exit code is the program's, as with isolate exec. The limit of output and
+all else is the policy's that the sandbox was made with. Output passes through
+the server as text of its protocol: for much of it isolate exec is faster.
+
+Flags stand before the sandbox; what is behind it is the program's own.`
+
+	sandboxPutShort = "write standard input to a file of a kept sandbox"
+	sandboxPutLong  = `The file is named from /workspace on, and is there whole or not at all. Links
+are not followed.`
+
+	sandboxGetShort = "write a file of a kept sandbox to standard output"
+	sandboxGetLong  = "The file is named from /workspace on. Links are not followed."
+
+	sandboxLsShort = "list a directory of a kept sandbox"
+	sandboxLsLong  = `The directory is named from /workspace on, which is listed itself if none is
+named: permission bits, size, kind and name.`
+
+	sandboxPolicy = "what the sandbox is allowed: a TOML file, with absolute host paths"
+	sandboxIdle   = "keep the sandbox for so long without use (default 10m)"
+)
+
+func wantsFile(command, stream string) error {
+	return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot %s: a sandbox and one file are wanted", command), Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s", command, stream)}}}
+}
+
+func flagBehindSandbox(sandbox, typed string) plan.Problem {
+	return plan.Problem{
+		What: fmt.Sprintf("cannot use flag %q here: flags stand before the sandbox", typed),
+		Remedy: fmt.Sprintf("write isolate sandbox run %s %s -- PROGRAM\na program of that name goes behind \"--\"",
+			shellWord(typed), shellWord(sandbox)),
+	}
+}
+
+// endingIn says what ended a program in a kept sandbox, if that was not the
+// program; result is that of the event.
+func endingIn(sandbox, program string, result json.RawMessage) string {
+	var res struct {
+		Reason     isolate.Reason
+		NotStarted string `json:"not_started"`
+		Detail     string
+	}
+	if err := json.Unmarshal(result, &res); err != nil {
+		return fmt.Sprintf("cannot read how the program ended: %v", err)
+	}
+	switch res.Reason {
+	case isolate.ReasonWall, isolate.ReasonCPU, isolate.ReasonOOM, isolate.ReasonPIDs, isolate.ReasonDisk, isolate.ReasonOutput, isolate.ReasonPolicy:
+		return fmt.Sprintf("%s; the limits of %s are those of the policy that it was made with", res.Detail, sandbox)
+	case isolate.ReasonSandboxError:
+		return "the sandbox did not do its job: " + res.Detail
+	}
+	switch res.NotStarted {
+	case "":
+		return ""
+	case "not-found":
+		return fmt.Sprintf("cannot run %q: there is no such program inside, or its interpreter is missing; \"isolate sandbox put\" copies a file in", program)
+	}
+	return fmt.Sprintf("cannot run %q: it is not executable inside; \"isolate sandbox put --mode 755\" copies a file in that is", program)
+}
