@@ -17,6 +17,7 @@ import (
 const (
 	maxFound   = 64    // addresses of one name
 	maxBound   = 65536 // addresses in all
+	maxShared  = 64    // names of one address: each flow to it is judged for all of them
 	maxPointed = 8     // names of an answer to "whose address is this?"
 )
 
@@ -48,21 +49,28 @@ func (b *bindings) recent(n egress.Name) ([]netip.Addr, time.Time) {
 	return f.addrs, f.until
 }
 
-// bind remembers what a name has until then, and what of it the program is
-// told; false means that it is too much.
-func (b *bindings) bind(n egress.Name, addrs, told []netip.Addr, until time.Time) bool {
+// bind remembers what a name has until then, and returns the addresses that the
+// program is told: those that few enough names share. false means that it is too
+// much.
+func (b *bindings) bind(n egress.Name, addrs, fit []netip.Addr, until time.Time) (told []netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(addrs) > maxFound || len(b.of)+len(told) > maxBound || len(b.found) >= maxNames {
-		return false
+	_, known := b.found[n]
+	if len(addrs) > maxFound || !known && len(b.found) >= maxNames {
+		return nil, false
 	}
 	b.found[n] = found{addrs, until}
-	for _, a := range told {
-		if !slices.Contains(b.of[a], n) {
-			b.of[a] = append(b.of[a], n)
+	for _, a := range fit {
+		names, old := b.of[a]
+		if !slices.Contains(names, n) {
+			if len(names) >= maxShared || !old && len(b.of) >= maxBound {
+				continue
+			}
+			b.of[a] = append(names, n)
 		}
+		told = append(told, a)
 	}
-	return true
+	return told, true
 }
 
 // names are whom an address was told for.
@@ -90,16 +98,21 @@ func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Add
 		}
 	}
 	d, _ = n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS, Addrs: addrs, Resolved: true})
+	if !d.Allowed() {
+		return nil, d, failed
+	}
+	var fit []netip.Addr
 	for _, a := range addrs {
 		// what a tunnel of the host's makes up could be one of ours
 		if (a.Is4() || g.IPv6() && !a.Is4In6()) && !egress.IsSynthetic(a) {
-			told = append(told, a)
+			fit = append(fit, a)
 		}
 	}
-	if d.Allowed() && !n.bound.bind(name, addrs, told, until) {
+	told, ok := n.bound.bind(name, addrs, fit, until)
+	if !ok {
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonLimitNames
 	}
-	return told, d, failed
+	return told, d, nil
 }
 
 // destination is what the program means by an address and a port.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -261,6 +262,41 @@ func TestRealAddressesAreBounded(t *testing.T) {
 	}
 	if l, _ := b.world.touched(); len(l) > wildPerMinute+1 {
 		t.Errorf("%d names were asked upstream", len(l))
+	}
+}
+
+// A flow is judged for every name of its address, and all flows are when the
+// policy changes: a zone whose names have one address cannot make that take long.
+func TestNamesOfOneAddressAreBounded(t *testing.T) {
+	b := newBindings()
+	one := []netip.Addr{netip.MustParseAddr("9.9.9.9")}
+	later := time.Now().Add(time.Minute)
+	for i := range maxShared + 1 {
+		told, ok := b.bind(egress.Name(fmt.Sprintf("n%d.example", i)), one, one, later)
+		if !ok || (len(told) == 1) != (i < maxShared) {
+			t.Fatalf("name %d: told %v, %t", i, told, ok)
+		}
+	}
+	if told, ok := b.bind("n0.example", one, one, later); !ok || len(told) != 1 {
+		t.Errorf("one of the first: told %v, %t", told, ok)
+	}
+	if n := len(b.names(one[0])); n != maxShared {
+		t.Errorf("%d names have the address", n)
+	}
+}
+
+// A name that is known stays known when there is room for no other.
+func TestKnownNameWhenThereAreNoMore(t *testing.T) {
+	b := newBindings()
+	for i := range maxNames {
+		b.found[egress.Name(fmt.Sprintf("n%d.example", i))] = found{}
+	}
+	one := []netip.Addr{netip.MustParseAddr("9.9.9.9")}
+	if _, ok := b.bind("other.example", one, one, time.Now()); ok {
+		t.Error("there is room for another name")
+	}
+	if told, ok := b.bind("n0.example", one, one, time.Now()); !ok || len(told) != 1 {
+		t.Errorf("told %v, %t", told, ok)
 	}
 }
 
