@@ -212,10 +212,21 @@ func (d *decoder) known(p part) (key, bool) {
 }
 
 func (d *decoder) unknown(p part, names []string) {
+	hint := suggest(p.name, names)
+	if own := synonyms[p.name]; slices.Contains(names, own) {
+		hint = fmt.Sprintf("did you mean %q?", own)
+	}
 	d.report(p.offset, Problem{
 		What: fmt.Sprintf("cannot use key %s: no setting has that name", quote(p.name)),
-		Hint: suggest(p.name, names),
+		Hint: hint,
 	})
+}
+
+// synonyms are words that people write for a setting whose name is not spelt
+// like them.
+var synonyms = map[string]string{
+	"host": "name", "hosts": "name", "domain": "name", "ip": "cidr", "address": "cidr",
+	"network": keyNet, "timeout": "time", "ttl": "for",
 }
 
 // once notes where a setting stands, or reports that it stands twice.
