@@ -87,7 +87,23 @@ func FuzzDecode(f *testing.F) {
 		}
 		p.Validate(Surroundings{RuntimeDir: "/run/user/1000", Home: "/home/a"})
 		sameAsLibrary(t, data, p)
+		sameWritten(t, p)
 	})
+}
+
+// sameWritten checks that a policy which was read can be written and read again.
+func sameWritten(t *testing.T, p Policy) {
+	text, err := Encode(p)
+	if err != nil {
+		t.Fatalf("cannot write %+v: %v", p, err)
+	}
+	again, err := Decode("again", text)
+	if err != nil {
+		t.Fatalf("cannot read %q of %+v again: %v", text, p, err)
+	}
+	if twice, err := Encode(again); err != nil || string(twice) != string(text) {
+		t.Fatalf("%q, %v; the second time; the first %q", twice, err, text)
+	}
 }
 
 // fuzzRefusal checks that a refusal has places inside the file, in order.
