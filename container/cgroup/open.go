@@ -112,8 +112,10 @@ func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
 		if own == "" {
 			continue
 		}
-		if dir, ok := t.make(filepath.Join(own, name)); ok {
-			t.v1[c] = dir
+		// whether leaves can be made is seen by making the first
+		tree := filepath.Join(own, name)
+		if _, ok := t.make(leafV1(tree, leafName(1))); ok {
+			t.v1[c] = tree
 			t.have[c] = true
 		}
 	}
@@ -267,8 +269,8 @@ func disable(dir string) error {
 	return write(dir, "cgroup.subtree_control", "-memory -pids -cpu")
 }
 
-// Candidates lists every directory that Open could make for a name, for
-// a later process to remove if this one dies.
+// Candidates lists where Open could make a tree of that name, for a later
+// process to give to RemoveAll if this one dies.
 func (p Place) Candidates(name string) []string {
 	var out []string
 	for _, c := range controllers {
@@ -287,22 +289,29 @@ func (p Place) Candidates(name string) []string {
 	return out
 }
 
-// RemoveAll removes trees that a dead process made, leaves first. Directories
-// whose last element does not begin with name are left alone: the list may
-// have been damaged.
+// RemoveAll removes trees that a dead process made, leaves first: what is in
+// each directory, and what stands beside it under its name. Directories whose
+// last element does not begin with name are left alone: the list may have been
+// damaged.
 func RemoveAll(dirs []string, name string) error {
 	var errs []error
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) || !strings.HasPrefix(filepath.Base(dir), name) || len(name) < 8 {
 			continue
 		}
-		leaves, _ := os.ReadDir(dir)
-		for _, l := range leaves {
+		inside, _ := os.ReadDir(dir)
+		for _, l := range inside {
 			if l.IsDir() {
 				errs = append(errs, removeDir(filepath.Join(dir, l.Name()), time.Now().Add(2*time.Second)))
 			}
 		}
 		errs = append(errs, removeDir(dir, time.Now().Add(2*time.Second)))
+		beside, _ := os.ReadDir(filepath.Dir(dir))
+		for _, l := range beside {
+			if l.IsDir() && strings.HasPrefix(l.Name(), leafV1(filepath.Base(dir), "")) {
+				errs = append(errs, removeDir(filepath.Join(filepath.Dir(dir), l.Name()), time.Now().Add(2*time.Second)))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

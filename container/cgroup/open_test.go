@@ -81,15 +81,67 @@ func TestKeyed(t *testing.T) {
 // A damaged list of a dead process must not make us remove what is not ours.
 func TestRemoveAllKeepsToItsName(t *testing.T) {
 	dir := t.TempDir()
-	for _, d := range []string{"isolate-0123456789ab", "isolate-0123456789ab/s1", "other", "isolate-0123456789ab-supervisor"} {
+	for _, d := range []string{"isolate-0123456789ab", "isolate-0123456789ab/s1", "isolate-0123456789ab-s1", "isolate-0123456789ab-s12", "other", "isolate-0123456789abc-s1", "isolate-0123456789ab-supervisor"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	RemoveAll([]string{filepath.Join(dir, "isolate-0123456789ab"), filepath.Join(dir, "other"), "relative", "/", filepath.Join(dir, "isolate-0123456789ab-supervisor")}, "isolate-0123456789ab")
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 1 || left[0].Name() != "other" {
-		t.Errorf("left %v, %v; want other", left, err)
+	if err != nil || len(left) != 2 || left[0].Name() != "isolate-0123456789abc-s1" || left[1].Name() != "other" {
+		t.Errorf("left %v, %v; want what is another's", left, err)
+	}
+}
+
+// On v1 a tree is nothing but its leaves, and the first of them is made when it
+// is opened.
+func TestLeavesStandBesideEachOther(t *testing.T) {
+	own := t.TempDir()
+	tree := Place{V1: map[Controller]string{Memory: own, PIDs: own}}.Open(t.Context(), "isolate-0123456789ab", os.Geteuid())
+	if tree.By() != "cgroup1" || !tree.Has(Memory) || !tree.Has(PIDs) || tree.Has(CPU) {
+		t.Errorf("opened %+v", tree)
+	}
+	there := func(want ...string) {
+		t.Helper()
+		entries, err := os.ReadDir(own)
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Name())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("there are %q, %v; want %q", got, err, want)
+		}
+	}
+	there("isolate-0123456789ab-s1")
+	first, err := tree.NewLeaf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := tree.NewLeaf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there("isolate-0123456789ab-s1", "isolate-0123456789ab-s2")
+	if err := first.Remove(0); err != nil {
+		t.Error(err)
+	}
+	there("isolate-0123456789ab-s2")
+	if err := second.Remove(0); err != nil {
+		t.Error(err)
+	}
+	if err := tree.Close(); err != nil {
+		t.Error(err)
+	}
+	there()
+
+	// nobody needed a leaf
+	if err := (Place{V1: map[Controller]string{Memory: own}}.Open(t.Context(), "isolate-0123456789ab", os.Geteuid())).Close(); err != nil {
+		t.Error(err)
+	}
+	there()
+	// nobody may make one
+	if tree := (Place{V1: map[Controller]string{Memory: filepath.Join(own, "absent")}}).Open(t.Context(), "isolate-0123456789ab", os.Geteuid()); tree.By() != "" {
+		t.Errorf("opened %+v where nothing can be made", tree)
 	}
 }
 
