@@ -121,6 +121,12 @@ func TestDigest(t *testing.T) {
 	if b := resolve(t, policy.Policy{Wall: time.Second, Env: map[string]string{"A": "b"}}, f); b.CellKey != a.CellKey {
 		t.Error("a limit or a variable needs a cell of its own")
 	}
+	r := resolver{plan: a}
+	r.plan.Digest, r.plan.CellKey = "", ""
+	r.plan.View.Ops = append(slices.Clone(a.View.Ops), rootfs.Op{Kind: rootfs.Dir, Target: rootfs.New + "/x"})
+	if b, err := r.finish(); err != nil || b.Digest == a.Digest || b.CellKey == a.CellKey {
+		t.Errorf("the view does not change the digest (%v)", err)
+	}
 }
 
 func TestMissingControllersAreRefused(t *testing.T) {

@@ -387,7 +387,9 @@ func (r *resolver) finish() (Plan, error) {
 	if r.plan.Weakenings == nil {
 		r.plan.Weakenings = []policy.Weakening{}
 	}
-	all, err := json.Marshal(r.plan)
+	rest := r.plan
+	rest.View = rootfs.View{} // the largest part: CellKey stands for it
+	all, err := json.Marshal(rest)
 	if err != nil {
 		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
 	}
