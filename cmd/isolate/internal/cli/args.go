@@ -36,6 +36,7 @@ func (a *app) checkFlags(root *cobra.Command, args []string) []string {
 	} else {
 		s.elsewhere = cmd.Commands()
 	}
+	s.habits = sandboxHabits(cmd.CommandPath())
 	s.all()
 	a.mistakes = s.mistakes
 	return append(append(args[:at:at], s.kept...), s.rest...)
@@ -73,6 +74,8 @@ type flagCheck struct {
 	// elsewhere are commands that have the flags which stand in the wrong place
 	// here; nil is none.
 	elsewhere []*cobra.Command
+	// habits are what is said at this command before anything else.
+	habits []habits
 	// anywhere is that of flagsAnywhere.
 	anywhere bool
 
@@ -122,6 +125,10 @@ func (s *flagCheck) one(arg string) {
 // was meant takes a value.
 func (s *flagCheck) unknown(arg, name string) bool {
 	typed, _, _ := strings.Cut(arg, "=")
+	if h, ok := findHabit(s.habits, typed); ok {
+		s.mistakes = append(s.mistakes, foreignFlag(typed, h))
+		return h.value
+	}
 	for _, c := range s.elsewhere {
 		if c == nil {
 			continue

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -158,13 +159,13 @@ func Commands() *cobra.Command {
 // is executed again for every cell, and that must not pay for commands.
 func (a *app) root() *cobra.Command {
 	root := a.bare()
-	exec, run, tools, shell := a.execCommand(), a.runCommand(), a.toolsCommand(), a.shellCommand()
-	for _, c := range append(tools.Commands(), exec, run, shell) {
+	exec, run, tools, shell, sandbox := a.execCommand(), a.runCommand(), a.toolsCommand(), a.shellCommand(), a.sandboxCommand()
+	for _, c := range append(slices.Concat(tools.Commands(), sandbox.Commands()), exec, run, shell) {
 		offerValues(c)
 	}
 	root.AddCommand(
 		exec, run, tools, shell, a.doctorCommand(), a.proveCommand(), a.benchCommand(), a.serveCommand(), a.auditCommand(), a.netCommand(),
-		a.sandboxCommand(), a.psCommand(), a.topCommand(), a.logsCommand(), a.killCommand(), a.rmCommand(), a.poolCommand(),
+		sandbox, a.psCommand(), a.topCommand(), a.logsCommand(), a.killCommand(), a.rmCommand(), a.poolCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	return root

@@ -97,14 +97,32 @@ func programFlags() []flagSpec {
 // sandboxFlags are the flags that exec and shell share, in the order of the
 // help text.
 func sandboxFlags() []flagSpec {
-	return append([]flagSpec{
+	return slices.Concat([]flagSpec{
 		{name: "in", kind: "PATH[:NAME]"},
 		{name: "out", kind: kindDir},
-		{name: "ro", kind: "PATH[:PATH]"},
-		{name: "rootfs", kind: "host|DIR"},
+	}, startFlags(), policyFlags(), []flagSpec{
+		metaFlag(),
+		{name: "no-server", kind: kindSwitch, alone: "true"},
+		{name: "explain", alone: explainText, offers: []string{explainText, explainJSON}},
+	}, auditFlags())
+}
+
+// startFlags are of the program, whatever sandbox it starts in.
+func startFlags() []flagSpec {
+	return []flagSpec{
 		{name: "env", kind: "NAME=VALUE"},
 		{name: "env-from", kind: "NAME"},
 		{name: "workdir", kind: "PATH"},
+	}
+}
+
+func metaFlag() flagSpec { return flagSpec{name: "meta", kind: "FILE|N"} }
+
+// policyFlags are of the sandbox: what readPolicy makes a policy of.
+func policyFlags() []flagSpec {
+	return []flagSpec{
+		{name: "ro", kind: "PATH[:PATH]"},
+		{name: "rootfs", kind: "host|DIR"},
 		{name: "hostname", kind: "NAME"},
 		{name: "preload", kind: "python[:MODULE,…]"},
 		{name: "net", kind: "MODE|allow:HOST,…|host:PORT", offers: egress.Modes()},
@@ -115,7 +133,7 @@ func sandboxFlags() []flagSpec {
 		{name: "memory", kind: kindSize},
 		{name: "cpus", kind: "NUMBER"},
 		{name: "pids", kind: kindCount},
-		{name: "time", kind: kindDuration},
+		timeFlag(),
 		{name: "cpu-time", kind: kindDuration},
 		{name: "grace", kind: kindDuration},
 		{name: "disk", kind: kindSize},
@@ -126,11 +144,10 @@ func sandboxFlags() []flagSpec {
 		{name: "profile", kind: "NAME", offers: profileNames()},
 		{name: "policy", kind: kindFile},
 		{name: "allow", kind: "WEAKENING", offers: weakeningNames()},
-		{name: "meta", kind: "FILE|N"},
-		{name: "no-server", kind: kindSwitch, alone: "true"},
-		{name: "explain", alone: explainText, offers: []string{explainText, explainJSON}},
-	}, auditFlags()...)
+	}
 }
+
+func timeFlag() flagSpec { return flagSpec{name: "time", kind: kindDuration} }
 
 // flags are the values given, by name.
 type flags map[string]*raw

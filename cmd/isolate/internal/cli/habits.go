@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,22 @@ type habit struct {
 	value bool
 }
 
+// habits are names of flags, with space between, that mean the same.
+type habits struct {
+	names string
+	habit
+}
+
+// findHabit finds what a flag means, typed in any of its names.
+func findHabit(list []habits, name string) (habit, bool) {
+	for _, h := range list {
+		if slices.Contains(strings.Fields(h.names), name) {
+			return h.habit, true
+		}
+	}
+	return habit{}, false
+}
+
 // habitOf finds what people mean by a flag that another tool has, typed in any
 // of its names, at a command with these flags. The rules of words.go hold.
 func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
@@ -21,10 +38,7 @@ func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
 		terminal = "leave it out: a terminal is given by \"isolate shell\", and by \"isolate exec --tty\""
 		input = "write --stdin to connect standard input"
 	}
-	for _, h := range []struct {
-		names string
-		habit
-	}{
+	return findHabit([]habits{
 		{"-it -ti -t", habit{hint: terminal}},
 		{"-i --interactive", habit{hint: input}},
 		{"--rm", habit{hint: "leave it out: nothing of a sandbox is ever left"}},
@@ -47,12 +61,5 @@ func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
 		{"-d --detach", habit{hint: "put \"&\" behind the command"}},
 		{"--name", habit{"leave it out: a sandbox ends with its command", true}},
 		{"--entrypoint --image", habit{"write the program behind \"--\", and --rootfs DIR for another root file system", true}},
-	} {
-		for n := range strings.FieldsSeq(h.names) {
-			if n == name {
-				return h.habit, true
-			}
-		}
-	}
-	return habit{}, false
+	}, name)
 }

@@ -21,7 +21,7 @@ import (
 // netFlags say what the program may reach.
 func netFlags() []flagSpec {
 	var out []flagSpec
-	for _, f := range sandboxFlags() {
+	for _, f := range policyFlags() {
 		if f.name == "policy" || strings.HasPrefix(f.name, "net") {
 			out = append(out, f)
 		}

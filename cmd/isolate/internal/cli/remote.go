@@ -45,26 +45,43 @@ func (a *app) serverSocket() string {
 // remote makes a command that asks the server. args says how many arguments it
 // takes, and do gets them.
 func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(context.Context, *client.Client, asked, []string) error) *cobra.Command {
+	return a.asking(c, specs, question{args: args, do: do})
+}
+
+// question is what a command asks the server.
+type question struct {
+	args arity
+	// read reads flags of the command that are not among its specs, and says
+	// what is wrong with them; nil means that there are none.
+	read func() []plan.Problem
+	do   func(context.Context, *client.Client, asked, []string) error
+}
+
+// asking makes the command of a question.
+func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Command {
 	f := addFlags(c, specs)
 	c.DisableFlagsInUseLine = true
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(cmd *cobra.Command, given []string) error {
 		server, problems := a.askedServer(f)
 		problems = append(a.mistakes, problems...)
-		q := asked{on: map[string]bool{}, text: map[string]string{}}
+		values := asked{on: map[string]bool{}, text: map[string]string{}}
 		for _, s := range specs {
 			if s.kind == kindSwitch {
-				q.on[s.name] = f.on(s.name, &problems)
+				values.on[s.name] = f.on(s.name, &problems)
 			} else if s.name != "socket" { // askedServer has read it
-				q.text[s.name], _ = f.one(s.name, &problems)
+				values.text[s.name], _ = f.one(s.name, &problems)
 			}
 		}
+		if q.read != nil {
+			problems = append(problems, q.read()...)
+		}
 		switch {
-		case args == takesNone && len(given) > 0:
+		case q.args == takesNone && len(given) > 0:
 			problems = append(problems, extraArgument(cmd.CommandPath(), given[0]))
-		case args != takesNone && len(given) == 0:
+		case q.args != takesNone && len(given) == 0:
 			problems = append(problems, noName(cmd.CommandPath()))
-		case args == takesOne && len(given) > 1:
+		case q.args == takesOne && len(given) > 1:
 			problems = append(problems, extraArgument(cmd.CommandPath()+" "+given[0], given[1]))
 		}
 		if len(problems) > 0 {
@@ -74,7 +91,7 @@ func (a *app) remote(c *cobra.Command, specs []flagSpec, args arity, do func(con
 		defer server.Close()
 		i := watchSignals(cmd.Context(), a.source())
 		defer i.stop()
-		switch err := do(i.ctx, server, q, given); {
+		switch err := q.do(i.ctx, server, values, given); {
 		case i.signal() != 0:
 			a.code = exitSignal + int(i.signal())
 		case err != nil:

@@ -55,13 +55,9 @@ func (a *app) readRequest(f flags, program []string) (request, []plan.Problem) {
 func (r *reader) readAll(program []string) {
 	r.readMeta()
 	r.readExplain(program)
-	r.readPolicyFile()
-	r.readView()
-	r.readNet()
+	r.readPolicy()
 	r.readBuild()
 	r.readEnv()
-	r.readLimits()
-	r.readAllow()
 	r.readProgram(program)
 	r.readStreams()
 	r.readFiles()
@@ -70,6 +66,15 @@ func (r *reader) readAll(program []string) {
 	r.readAttest()
 	r.contradictions()
 	r.validate()
+}
+
+// readPolicy reads policyFlags.
+func (r *reader) readPolicy() {
+	r.readPolicyFile()
+	r.readView()
+	r.readNet()
+	r.readLimits()
+	r.readAllow()
 }
 
 func (r *reader) add(p ...plan.Problem) { r.problems = append(r.problems, p...) }

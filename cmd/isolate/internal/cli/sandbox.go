@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,15 +14,16 @@ import (
 	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/internal/plaintext"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 )
 
 // sandboxCommand is about the sandboxes that a server keeps.
 func (a *app) sandboxCommand() *cobra.Command {
 	c := &cobra.Command{Use: "sandbox", Short: sandboxShort, Long: sandboxLong, Args: cobra.ArbitraryArgs}
-	c.AddCommand(a.sandboxNewCommand(), a.sandboxRunCommand(), a.sandboxPutCommand(), a.sandboxGetCommand(), a.sandboxLsCommand())
+	c.AddCommand(a.sandboxNewCommand(), a.sandboxRunCommand(), a.sandboxPutCommand(), a.sandboxGetCommand(), a.sandboxLsCommand(), a.sandboxRmCommand())
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			a.code = a.refuse(plan.Problem{What: fmt.Sprintf("cannot run isolate sandbox %q: there is no such command", args[0]), Remedy: "isolate sandbox new makes a sandbox; \"isolate sandbox --help\" lists the commands"})
+			a.code = a.refuse(a.lost(cmd, args)...)
 			return nil
 		}
 		return cmd.Help()
@@ -36,50 +35,44 @@ func (a *app) sandboxCommand() *cobra.Command {
 func sandboxFlag(c *cobra.Command, name, help string) { c.Flags().Lookup(name).Usage = help }
 
 func (a *app) sandboxNewCommand() *cobra.Command {
-	specs := remoteFlags(flagSpec{name: "policy", kind: kindFile}, flagSpec{name: "idle", kind: kindDuration}, flagSpec{name: "lifetime", kind: kindDuration})
-	c := a.remote(&cobra.Command{Use: "new [flags]", Short: sandboxNewShort, Long: sandboxNewLong}, specs, takesNone,
-		func(ctx context.Context, c *client.Client, f asked, _ []string) error {
-			q := client.SandboxRequest{Idle: f.text["idle"], Lifetime: f.text["lifetime"]}
-			if file := f.text["policy"]; file != "" {
-				var err error
-				if q.Policy, err = a.policyText(file); err != nil {
-					return err
-				}
-			}
-			s, err := c.NewSandbox(ctx, q)
+	c := &cobra.Command{Use: "new [flags]", Short: sandboxNewShort, Long: sandboxNewLong}
+	granted := addFlags(c, policyFlags())
+	var text []byte
+	a.asking(c, remoteFlags(leaseFlags()...), question{args: takesNone,
+		read: func() (problems []plan.Problem) {
+			text, problems = a.policyText(granted)
+			return problems
+		},
+		do: func(ctx context.Context, c *client.Client, f asked, _ []string) error {
+			s, err := c.NewSandbox(ctx, client.SandboxRequest{Policy: string(text), Idle: f.text["idle"], Lifetime: f.text["lifetime"]})
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(a.stdout, s.ID)
 			return nil
-		})
-	sandboxFlag(c, "policy", sandboxPolicy)
+		}})
+	sandboxFlag(c, "time", sandboxTime())
 	sandboxFlag(c, "idle", sandboxIdle)
 	return c
 }
 
-// maxPolicy bounds a policy file, in bytes.
-const maxPolicy = 1 << 20
+func leaseFlags() []flagSpec {
+	return []flagSpec{{name: "idle", kind: kindDuration}, {name: "lifetime", kind: kindDuration}}
+}
 
-// policyText is a policy file for the server to read.
-func (a *app) policyText(name string) (string, error) {
-	path := name
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(a.dir, path)
+// policyText is what policyFlags grant, as the server reads it.
+func (a *app) policyText(f flags) ([]byte, []plan.Problem) {
+	r := &reader{app: a, flags: f}
+	r.readPolicy()
+	r.validate()
+	if len(r.problems) > 0 {
+		return nil, r.problems
 	}
-	f, err := os.Open(path)
+	text, err := policy.Encode(r.request.policy)
 	if err != nil {
-		return "", &plan.Refusal{Cause: err, Problems: []plan.Problem{unreadable("policy", name, err)}}
+		return nil, []plan.Problem{unwritablePolicy(err)}
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
-	if err == nil && len(text) > maxPolicy {
-		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
-	}
-	if err != nil {
-		return "", &plan.Refusal{Cause: err, Problems: []plan.Problem{unreadable("policy", name, err)}}
-	}
-	return string(text), nil
+	return text, nil
 }
 
 func (a *app) sandboxRunCommand() *cobra.Command {
@@ -207,5 +200,12 @@ func (a *app) sandboxLsCommand() *cobra.Command {
 				defer fmt.Fprintln(a.stderr, "isolate: there is more than is listed")
 			}
 			return a.table(rows)
+		})
+}
+
+func (a *app) sandboxRmCommand() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "rm [flags] sandbox ...", Short: sandboxRmShort, Long: sandboxRmLong}, remoteFlags(), takesSome,
+		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
+			return each(args, func(id string) error { return c.DeleteSandbox(ctx, id) })
 		})
 }

@@ -21,7 +21,8 @@ func synonym(word string, have []string) string {
 	if len(have) == 1 {
 		return have[0] // whatever was meant, there is nothing else
 	}
-	meant := map[string]string{"list": "ls", "lint": "check", "validate": "check", "generate": "stub", "log": "show", "follow": "tail", "list-runs": "ps"}[word]
+	meant := map[string]string{"list": "ls", "lint": "check", "validate": "check", "generate": "stub", "log": "show", "follow": "tail", "list-runs": "ps",
+		"create": "new", "make": "new", "exec": "run", "write": "put", "read": "get", "cat": "get", "remove": "rm", "delete": "rm"}[word]
 	if slices.Contains(have, meant) {
 		return meant
 	}

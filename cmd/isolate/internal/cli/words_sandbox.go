@@ -6,6 +6,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 )
 
 // The words of isolate sandbox. The rules of words.go hold.
@@ -13,13 +14,14 @@ import (
 const (
 	sandboxShort = "Keep a sandbox at the server, and work in it"
 	sandboxLong  = `A kept sandbox has its files and /tmp from one program to the next. It needs a
-server (isolate serve) and ends with it, with its lease, or by "isolate rm".
-"isolate ps" lists those there are, "isolate kill" ends what runs in one.`
+server (isolate serve) and ends with it, with its lease, or by "isolate
+sandbox rm", which "isolate rm" does as well. "isolate ps" lists those there
+are, "isolate kill" ends what runs in one.`
 
 	sandboxNewShort = "make a sandbox, and print its name"
 	sandboxNewLong  = `The lease ends when the sandbox was not used for --idle, and in any case after
---lifetime. What it may do is its policy's; without one it is that of "isolate
-exec" without flags.`
+--lifetime. What its programs may do, together, is said as for "isolate exec",
+by the same flags and the same policy file.`
 
 	sandboxRunShort = "run a program in a kept sandbox"
 	sandboxRunLong  = `The exit code is the program's, as with isolate exec. The limit of output and
@@ -39,9 +41,57 @@ are not followed.`
 	sandboxLsLong  = `The directory is named from /workspace on, which is listed itself if none is
 named: permission bits, size, kind and name.`
 
-	sandboxPolicy = "what the sandbox is allowed: a TOML file, with absolute host paths"
-	sandboxIdle   = "keep the sandbox for so long without use (default 10m)"
+	sandboxRmShort = "end kept sandboxes, with all they hold"
+	sandboxRmLong  = "What runs in them is ended. It is what \"isolate rm\" does with the name of a sandbox."
+
+	sandboxIdle = "keep the sandbox for so long without use (default 10m)"
 )
+
+func sandboxTime() string {
+	return "longest time that each program may take (default " + duration(policy.DefaultWall) + ")"
+}
+
+// unwritablePolicy is a policy that the server cannot be told.
+func unwritablePolicy(err error) plan.Problem {
+	return plan.Problem{What: err.Error(), Rule: "a server is told a policy as text", Remedy: "show the path under another name: a link, or a bind mount"}
+}
+
+// sandboxHabits are the flags that a command of isolate sandbox has not, and
+// that are meant there.
+func sandboxHabits(command string) []habits {
+	const files = "copy files with \"isolate sandbox put\" and \"isolate sandbox get\""
+	own := []habits{
+		{"--in --out -v --volume --mount --bind", habit{files, true}},
+		{"--tty -t -it -ti", habit{hint: "leave it out: a program in a kept sandbox has no terminal; \"isolate shell\" gives one"}},
+		{"--no-server", habit{hint: "leave it out: a sandbox is kept by a server, and there is no other way"}},
+		{"--audit --audit-key --audit-anchor", habit{"start the server with it: isolate serve --audit DIR; it records all runs", true}},
+		{"--audit-args", habit{hint: "start the server with it: isolate serve --audit DIR; it records all runs"}},
+		{"--rm -d --detach", habit{hint: "leave it out: the sandbox stays until its lease ends, or \"isolate sandbox rm\" ends it"}},
+	}
+	switch command {
+	case "isolate sandbox new":
+		const program = "give it to each program: isolate sandbox run "
+		return append(own,
+			habits{"--env --env-from -e", habit{program + "--env NAME=VALUE …; what all are to have stands in the table [env] of the --policy file", true}},
+			habits{"--workdir -w", habit{program + "--workdir PATH …", true}},
+			habits{"--meta", habit{program + "--meta FILE …", true}},
+			habits{"--stdin -i --interactive", habit{hint: program + "--stdin …"}},
+			habits{"--explain", habit{hint: "\"isolate exec --explain\" prints the plan of the same flags"}},
+			habits{"--name", habit{"leave it out: the server gives the sandbox its name, which is printed", true}},
+		)
+	case "isolate sandbox run":
+		for _, f := range policyFlags() {
+			own = append(own, habits{"--" + f.name, habit{"the sandbox was made with its policy: isolate sandbox new --" + f.name + " …", f.kind != kindSwitch}})
+		}
+		return append(own,
+			habits{"-e", habit{"write --env NAME=VALUE", true}},
+			habits{"-w", habit{"write --workdir PATH", true}},
+			habits{"-i --interactive", habit{hint: "write --stdin to connect standard input"}},
+			habits{"--explain", habit{hint: "\"isolate exec --explain\" prints the plan of the flags that the sandbox was made with"}},
+		)
+	}
+	return nil
+}
 
 func wantsFile(command, stream string) error {
 	return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot %s: a sandbox and one file are wanted", command), Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s", command, stream)}}}
