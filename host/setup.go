@@ -41,6 +41,14 @@ echo '+memory +pids +cpu' > /sys/fs/cgroup/cgroup.subtree_control
 # the shell isolate was called from; a boot script does this for another one
 echo {pid} > /sys/fs/cgroup/isolate/cgroup.procs
 `,
+	&controllerOld: `for c in memory pids cpu cpuacct; do
+	[ -d /sys/fs/cgroup/$c ] || continue
+	mkdir -p /sys/fs/cgroup/$c/isolate
+	chown {user} /sys/fs/cgroup/$c/isolate
+	# the shell isolate was called from; a boot script does this for another one
+	echo {pid} > /sys/fs/cgroup/$c/isolate/cgroup.procs
+done
+`,
 	&netDeviceAbsent: `modprobe tun
 echo tun > /etc/modules-load.d/isolate.conf
 `,
@@ -56,8 +64,8 @@ func keep(name, value string) string {
 
 // Setup is a shell script for an administrator: the commands behind the
 // remedies of what is not in order, each below the check that asks for it. It
-// is for reading first. What no command mends is not in it; with nothing to do
-// it has comments only.
+// is for reading first. What fails and no command mends stands behind them as a
+// comment; with nothing to do it has comments only.
 func (r Report) Setup() string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n# Run as root, after reading it: what isolate misses on this machine.\n" +
@@ -72,6 +80,11 @@ func (r Report) Setup() string {
 	}
 	if len(done) == 0 {
 		b.WriteString("\n# There is nothing that a command could mend.\n")
+	}
+	for _, c := range r.Checks {
+		if c.Status == Fail && c.commands == "" {
+			b.WriteString("\n# by hand: " + c.ID + ": " + plain(c.What) + ":\n#   " + plain(c.Remedy) + "\n")
+		}
 	}
 	return b.String()
 }

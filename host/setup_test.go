@@ -8,7 +8,7 @@ import (
 
 // TestSetup has the script for a machine with several things to mend.
 func TestSetup(t *testing.T) {
-	for _, name := range []string{"ready", "ubuntu-apparmor", "userns-max-0", "no-controllers", "everything-missing"} {
+	for _, name := range []string{"ready", "ubuntu-apparmor", "userns-max-0", "no-controllers", "hybrid", "everything-missing"} {
 		o, _ := loadState(t, name)
 		o.Program, o.Caller = "/usr/local/bin/isolate", 4711
 		golden(t, name+".setup", Probe(t.Context(), o).Setup())

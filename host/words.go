@@ -166,7 +166,7 @@ var (
 	controllerOld = fault{cgroupTrio,
 		"cannot limit with the {controller} controller: its version 1 group belongs to somebody else",
 		"{guards}",
-		"as administrator, make a directory below this group, give it to {user} and start isolate in it (docs/doctor.md); better, " + askUnifiedMode}
+		"as administrator, make a directory for {user} in each controller's hierarchy and put {user}'s shell in it: `isolate doctor --print-setup` prints how; better, " + askUnifiedMode}
 	controllerContainer = fault{cgroupTrio,
 		"cannot limit with the {controller} controller: the container's control groups are read-only",
 		"{guards}",
