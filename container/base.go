@@ -36,7 +36,8 @@ const (
 )
 
 // DefaultDir chooses the run-time directory for a user: isolate in
-// XDG_RUNTIME_DIR, /run/isolate for root, else a directory in /dev/shm or /tmp.
+// XDG_RUNTIME_DIR (a relative path in it counts for nothing, as its standard
+// has it), /run/isolate for root, else a directory in /dev/shm or /tmp.
 // The last two are open to everybody, so the name may be taken by somebody
 // else; then a free name beside it is used. /dev/shm comes first because it is
 // in memory: making a cell's directories on a disk took a tenth of a cold start.
@@ -44,7 +45,7 @@ func DefaultDir(xdgRuntimeDir string, euid int) string {
 	if euid == 0 {
 		return "/run/isolate"
 	}
-	if xdgRuntimeDir != "" {
+	if filepath.IsAbs(xdgRuntimeDir) {
 		return filepath.Join(xdgRuntimeDir, "isolate")
 	}
 	first := "/tmp/isolate-" + strconv.Itoa(euid)

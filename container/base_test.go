@@ -36,6 +36,16 @@ func TestOwnDirRefusals(t *testing.T) {
 	}
 }
 
+func TestDefaultDir(t *testing.T) {
+	if got := DefaultDir("/run/user/1000", 1000); got != "/run/user/1000/isolate" {
+		t.Errorf("got %q", got)
+	}
+	// the standard of XDG_RUNTIME_DIR: what is relative in it counts for nothing
+	if got, want := DefaultDir("some", 1000), DefaultDir("", 1000); got != want || !filepath.IsAbs(got) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A directory whose lock is free, or that has none, belongs to a dead process;
 // one whose lock is held to a living one. While somebody is making a directory,
 // one without a lock may be that one (cases.md A 66).
