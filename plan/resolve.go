@@ -175,7 +175,7 @@ func (r *resolver) shown(b policy.Bind, h *handle) (files []rootfs.CopiedFile, b
 	switch {
 	case !r.safe(what, b.Source, h.real):
 	case inView(target) && r.policy.Rootfs == "":
-		r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "give another place, for example "+b.Source+":/data")
+		r.refuse("cannot show "+name+" at "+strconv.Quote(target), "the host view shows that place itself", "leave it out if the program is to see what the host has there, or give another place: "+b.Source+":/data")
 	case h.isDir():
 		d, err := h.dir(target)
 		if err != nil {

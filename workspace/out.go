@@ -343,7 +343,7 @@ func checkParent(host string) []Problem {
 	st, err := os.Stat(parent)
 	switch {
 	case err != nil:
-		return []Problem{{outWhat(host), "its parent directory cannot be used: " + cause(err), "make it first: mkdir -p"}}
+		return []Problem{{outWhat(host), "its parent directory cannot be used: " + cause(err), fmt.Sprintf("make it first: mkdir -p %q", parent)}}
 	case !st.IsDir():
 		return []Problem{{outWhat(host), fmt.Sprintf("%q is not a directory", parent), "give another directory"}}
 	}

@@ -455,7 +455,7 @@ func (a *app) keyDir() (string, error) {
 	}
 	home, ok := a.getenv("HOME")
 	if !ok || !filepath.IsAbs(home) {
-		return "", errors.New("cannot find the key of the audit log: HOME is not set; name its directory with --audit-key")
+		return "", &plan.Refusal{Problems: []plan.Problem{{What: "cannot find the key of the audit log", Rule: "HOME is not set, or no path from /", Remedy: "name its directory with --audit-key"}}}
 	}
 	return filepath.Join(home, ".local", "state", "isolate"), nil
 }

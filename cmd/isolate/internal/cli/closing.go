@@ -15,6 +15,9 @@ func closing(res isolate.Result, r request) []string {
 	if text := notInside(res, r); text != "" {
 		say(text)
 	}
+	if text := noHostPort(res, p); text != "" {
+		say(text)
+	}
 	if dropping(res) {
 		for _, s := range []struct {
 			name string

@@ -213,11 +213,13 @@ func (r *reader) fromText(p *programFile, from io.Reader, lang string) {
 		r.add(programTooLarge(maxProgram))
 		return
 	}
+	wrong := noInterpreter
 	if r.flags.on("reply", &r.problems) {
 		text, lang = program.Reply(text, lang)
+		wrong = noInterpreterOfReply
 	}
 	if p.start, err = program.Choose("program", lang, text, 0o755); err != nil {
-		r.add(noInterpreter(p.typed, err))
+		r.add(wrong(p.typed, err))
 		return
 	}
 	if p.memory, err = inMemory(text); err != nil {

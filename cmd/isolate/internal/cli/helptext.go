@@ -170,7 +170,7 @@ func allFlagHelp() map[string]string {
 		"workdir":       "start in this directory inside (default /workspace)",
 		"hostname":      "name of the host inside (default " + policy.DefaultHostname + ")",
 		"preload":       "fork the program from a Python that has imported these modules already (docs/preload.md)",
-		"net":           "what the program may reach: none, restricted, full, allow:HOST[:PORT],…, or host:PORT of this machine's loopback (repeatable; default none)",
+		"net":           "what the program may reach: none, restricted, full, allow:HOST[:PORT],…, or host:PORT of this machine's loopback, whose name inside is host.isolate.internal (repeatable; default none)",
 		"build":         "first run this command of the shell in a sandbox of its own; the program sees what it left in /workspace read-only at " + buildDir,
 		"build-net":     "what the build step may reach, as --net",
 		"build-preset":  "allow the build step what a package manager needs, as --net-preset",

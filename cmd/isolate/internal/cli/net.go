@@ -53,7 +53,16 @@ func (r *reader) readNet() {
 	if r.flags.on("net-ipv6", &r.problems) {
 		n.IPv6 = true
 	}
-	read(r, "net-dns", &n.DNS, func(text string) (d egress.DNS, err error) { return d, d.UnmarshalText([]byte(text)) })
+	read(r, "net-dns", &n.DNS, func(text string) (d egress.DNS, err error) {
+		if err := d.UnmarshalText([]byte(text)); err != nil {
+			return d, policy.Problem{What: err.Error(), Hint: "write " + strings.Join(egress.DNSModes(), " or ")}
+		}
+		return d, nil
+	})
+	if alone := r.flags.given("net-dns", "net-ipv6"); alone != "" && n.Mode == egress.ModeNone && len(r.problems) == 0 {
+		r.add(plan.Problem{What: "cannot use " + alone + " without a network", Remedy: "add --net allow:HOST, --net restricted or --net full"})
+		n.DNS, n.IPv6 = egress.DNSSynthetic, false // told
+	}
 }
 
 // netOf reads a flag of modes and rules, and one of presets.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -41,10 +42,41 @@ func TestNetFlags(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--net", "x"}, {"--net", "allow:*"}, {"--net", "full", "--net", "allow:a.example"}, {"--net-preset", "x"}, {"--net-for", "1m"},
 		{"--net", "allow:a.example", "--net-for", "x"}, {"--net", "none", "--net-preset", "pip"}, {"--net", "host:"}, {"--net", "host:0"}, {"--net", "none", "--net", "host:80"}, {"--net", "host:80", "--net", "none"},
-		{"--net", "host:80", "--net-for", "1m"}, {"--net-dns", "some"}} {
+		{"--net", "host:80", "--net-for", "1m"}, {"--net-dns", "some", "--net", "full"}, {"--net-dns", "real"}, {"--net-ipv6"}} {
 		f := &fake{}
 		if got := call(t, f, "/", append(append([]string{"exec"}, args...), "true")...); got.code != exitRefused || !strings.Contains(got.stderr, "hint:") || f.opened != 0 {
 			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+}
+
+// TestNetFlagsHints has hints that name flags, and of the flag that was typed.
+func TestNetFlagsHints(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--net-dns=some": "error: --net-dns: cannot read dns \"some\": it is one of synthetic, real\nhint: write synthetic or real\n",
+		"--net-dns=real": "error: cannot use --net-dns without a network\nhint: add --net allow:HOST, --net restricted or --net full\n",
+		"--net-ipv6":     "error: cannot use --net-ipv6 without a network\nhint: add --net allow:HOST, --net restricted or --net full\n",
+	} {
+		if got := call(t, &fake{}, "/", "exec", arg, "true"); got != (called{code: exitRefused, stderr: want}) {
+			t.Errorf("%s: got %+v", arg, got)
+		}
+	}
+}
+
+// TestNoHostPort says where a granted port is to a program that failed and did
+// not use it, and to no other.
+func TestNoHostPort(t *testing.T) {
+	granted := policy.Policy{Net: egress.Policy{HostPorts: []int{80}}}
+	failed := isolate.Result{Reason: isolate.ReasonExit, ExitCode: 1, Net: &isolate.NetSummary{}}
+	if got := noHostPort(failed, granted); !strings.Contains(got, "host.isolate.internal") {
+		t.Errorf("got %q", got)
+	}
+	well, used, killed := failed, failed, failed
+	well.ExitCode, killed.Reason = 0, isolate.ReasonWall
+	used.Net = &isolate.NetSummary{Flows: 1}
+	for name, got := range map[string]string{"no port": noHostPort(failed, policy.Policy{}), "exit 0": noHostPort(well, granted), "used": noHostPort(used, granted), "killed": noHostPort(killed, granted), "no network": noHostPort(isolate.Result{ExitCode: 1, Reason: isolate.ReasonExit}, granted)} {
+		if got != "" {
+			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }

@@ -116,6 +116,7 @@ var refusals = []struct {
 	{"files of the same name", []string{"run", "$DIR/file", "--lang", "sh", "--in", "$DIR/other:file"}},
 	{"program on standard input, twice", []string{"run", "-", "--stdin", "--lang", "sh"}},
 	{"program on standard input without a language", []string{"run", "-"}},
+	{"reply without a language", []string{"run", "--reply", "$DIR/file"}},
 	{"terminal of a file", []string{"run", "$DIR/file", "--lang", "sh", "--tty"}},
 
 	{"control characters", []string{"exec", "--memory", "\x1b]0;t\a", "--\x1b[2J", "--in", "\x1b[2J\n", "--env", "\x1b=x", "--meta", "\x1b/x", "--policy", "\x1bp", "true"}},

@@ -129,6 +129,8 @@ func TestErrors(t *testing.T) {
 		{"a port of root's", &fake{openErr: fmt.Errorf("cannot offer metrics: %w", &net.OpError{Op: "listen", Net: "tcp", Err: syscall.EACCES})}, nil, "error: cannot offer metrics: listen tcp: permission denied\nhint: name an address of this machine, and a port above 1023 that nobody uses\n"},
 		{"no place to write to", &fake{openErr: unusablePlace(fmt.Errorf("cannot make it: %w", syscall.EROFS))}, nil, "error: cannot make it: read-only file system\nhint: name a directory that you can write to\n"},
 		{"a place that is as it should be", &fake{openErr: unusablePlace(broken)}, nil, toldAs(broken)},
+		{"its text says what to do", &fake{openErr: errors.New("cannot make it: broken; set X")}, nil, "error: cannot make it: broken\nhint: set X\n"},
+		{"the files cannot be copied out", &fake{openErr: &workspace.Refusal{Problems: []workspace.Problem{{What: "cannot copy", Rule: "it is full", Remedy: "empty it"}}}}, nil, "error: cannot copy: it is full\nhint: empty it\n"},
 		{"no descriptors", &fake{openErr: fmt.Errorf("cannot open it: %w", syscall.EMFILE)}, nil, "error: cannot open it: too many open files\nhint: raise the limit of open files: ulimit -n 4096\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

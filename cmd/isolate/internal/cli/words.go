@@ -57,12 +57,24 @@ func problemsOf(err error) []plan.Problem {
 	if errors.As(err, &refusal) && len(refusal.Problems) > 0 {
 		return refusal.Problems
 	}
+	var files *workspace.Refusal
+	if errors.As(err, &files) && len(files.Problems) > 0 {
+		var list []plan.Problem
+		for _, p := range files.Problems {
+			list = append(list, plan.Problem(p))
+		}
+		return list
+	}
 	var list []plan.Problem
 	for line := range strings.Lines(err.Error()) {
 		list = append(list, plan.Problem{What: strings.TrimSuffix(line, "\n")})
 	}
 	if last := len(list) - 1; last >= 0 {
 		list[last].Remedy = remedy(err)
+		// the text of a library that knows what to do ends with it
+		if what, order, told := strings.Cut(list[last].What, "; "); told && list[last].Remedy == noRemedy {
+			list[last].What, list[last].Remedy = what, order
+		}
 	}
 	return list
 }

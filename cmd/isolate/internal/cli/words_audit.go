@@ -114,12 +114,14 @@ func auditUse(command, use string) plan.Problem {
 // auditFailed takes an error of a log apart: most of them are of its name.
 func auditFailed(err error, g auditArgs, args []string) []plan.Problem {
 	list := problemsOf(err)
-	if len(list) == 0 || list[len(list)-1].Remedy != noRemedy {
+	_, none := os.Stat(filepath.Join(g.dir, hostLogFile))
+	noLog := none != nil && errors.Is(err, fs.ErrNotExist)
+	if len(list) == 0 || list[len(list)-1].Remedy != noRemedy && !noLog {
 		return list
 	}
 	last := &list[len(list)-1]
 	runs := fmt.Sprintf("\"isolate audit show %s\" lists the runs", shellWord(args[0]))
-	switch _, none := os.Stat(filepath.Join(g.dir, hostLogFile)); {
+	switch {
 	case none != nil:
 		*last = plan.Problem{
 			What:   fmt.Sprintf("cannot read audit log %q: %v", args[0], cause(none)),

@@ -10,7 +10,9 @@ import (
 	"syscall"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/egress"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/policy"
 )
 
 // What is said to somebody who meant something else. The rules of words.go hold.
@@ -64,6 +66,15 @@ func notInside(res isolate.Result, r request) string {
 		in += ":" + in
 	}
 	return fmt.Sprintf("%q is a file of the host, and the program does not see it: add --in %s to copy it in; \"isolate run\" copies a program in by itself", r.hostFile, shellWord(in))
+}
+
+// noHostPort says of a program that failed and reached no port of this machine,
+// although it was granted one, where it is. Empty for every other.
+func noHostPort(res isolate.Result, p policy.Policy) string {
+	if len(p.Net.HostPorts) == 0 || res.Net == nil || res.Net.Flows+res.Net.Denied > 0 || res.Reason != isolate.ReasonExit || res.ExitCode == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the program used no port of this machine; inside, their host is %s, and localhost is the sandbox's own", egress.HostName)
 }
 
 // shellWords are words as a shell takes them.

@@ -65,6 +65,13 @@ func noInterpreter(name string, err error) plan.Problem {
 	return p
 }
 
+func noInterpreterOfReply(name string, err error) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot run the program in %q: %v", name, err),
+		Remedy: "name its language with --lang, or let the reply's fenced block have it as its tag",
+	}
+}
+
 func noTypeScript(name string, noNode bool) plan.Problem {
 	why := "the node inside cannot leave out types"
 	if noNode {
