@@ -38,8 +38,11 @@ systemctl daemon-reload
 	&controllerUnowned: `mkdir -p /sys/fs/cgroup/isolate
 echo '+memory +pids +cpu' > /sys/fs/cgroup/cgroup.subtree_control
 (cd /sys/fs/cgroup/isolate && chown {user} . cgroup.procs cgroup.subtree_control cgroup.threads)
-# the shell isolate was called from; a boot script does this for another one
-echo {pid} > /sys/fs/cgroup/isolate/cgroup.procs
+# the shell isolate was called from, unless its number is somebody else's by
+# now; a boot script does this for another one
+if [ -n "$(find /proc/{pid} -maxdepth 0 -user {user})" ]; then
+	echo {pid} > /sys/fs/cgroup/isolate/cgroup.procs
+fi
 `,
 	&controllerOld: `for c in memory pids cpu cpuacct; do
 	[ -d /sys/fs/cgroup/$c ] || continue
