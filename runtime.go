@@ -93,9 +93,12 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.Dir == "" {
 		o.Dir = DefaultDir()
 	}
-	waiting, err := spawn(o.Expect)
-	if err != nil {
-		return nil, err
+	var waiting *container.Waiting
+	var err error
+	if o.Expect == OneCell {
+		if waiting, err = container.Ahead(); err != nil {
+			return nil, err
+		}
 	}
 	checks, err := preflight(ctx, o.Dir)
 	if err != nil {
@@ -108,8 +111,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, err
 	}
 	var begun *container.Blank
-	if waiting != nil {
-		begun = base.Begin(waiting)
+	if o.Expect == OneCell {
+		if begun, err = base.Begin(waiting); err != nil {
+			return nil, errors.Join(err, base.Close())
+		}
 	}
 	r := &Runtime{
 		options: o, base: base, facts: gatherFacts(base, o, checks), begun: begun,
@@ -120,14 +125,6 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		r.unwatch = o.Telemetry.Watch(r)
 	}
 	return r, nil
-}
-
-// spawn starts the process for a cell that is expected; nil if none is.
-func spawn(e Expectation) (*container.Waiting, error) {
-	if e != OneCell {
-		return nil, nil
-	}
-	return container.Spawn()
 }
 
 // DefaultDir is the run-time directory that Open uses if Options name none.

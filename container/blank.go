@@ -28,9 +28,15 @@ type Blank struct {
 	used    bool          // Furnish or Close was called
 }
 
-// Begin begins to make a cell of a process that waits for one. Furnish or Close
-// must follow.
-func (b *Base) Begin(w *Waiting) *Blank {
+// Begin begins to make a cell of a process that waits for one; nil starts one.
+// Furnish or Close must follow.
+func (b *Base) Begin(w *Waiting) (*Blank, error) {
+	if w == nil {
+		var err error
+		if w, err = Spawn(); err != nil {
+			return nil, err
+		}
+	}
 	n := &Blank{cell: &Cell{base: b, control: w.control}, built: make(chan struct{})}
 	go func() {
 		n.err = n.cell.start(w)
@@ -38,16 +44,16 @@ func (b *Base) Begin(w *Waiting) *Blank {
 	}()
 	runtime.Gosched() // what was begun takes longest: it goes first
 	n.leaf, n.needErr = b.Cgroup.NewLeaf()
-	return n
+	return n, nil
 }
 
 // NewCell makes a cell for the plan.
 func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
-	w, err := Spawn()
+	n, err := b.Begin(nil)
 	if err != nil {
 		return nil, err
 	}
-	return b.Begin(w).Furnish(ctx, p)
+	return n.Furnish(ctx, p)
 }
 
 // Furnish makes the cell of a plan.
@@ -57,13 +63,13 @@ func (b *Base) NewCell(ctx context.Context, p plan.Plan) (*Cell, error) {
 func (n *Blank) Furnish(ctx context.Context, p plan.Plan) (*Cell, error) {
 	c := n.cell
 	orders, err := n.order(p)
+	if <-n.built; n.err != nil {
+		// what broke says more than what could not be sent or undone
+		_ = n.Close()
+		return nil, n.err
+	}
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
-	}
-	if <-n.built; n.err != nil {
-		err := n.err // what broke says more than what could not be undone
-		_ = n.Close()
-		return nil, err
 	}
 	n.used = true
 	err = c.greet(orders)

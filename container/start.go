@@ -20,6 +20,8 @@ import (
 	"github.com/opencontainers/runc/libcontainer/configs"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // nsexec
 	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/cgroup"
 )
 
 // Waiting is a process that is there to become a keeper, and waits to be told
@@ -33,8 +35,18 @@ type Waiting struct {
 	done chan struct{} // closed when proc or err is set
 }
 
-// Spawn begins to start a process for a cell. A program that is going to need
-// one calls this first of all; Begin or Close must follow.
+// Ahead is Spawn before Open, for a program that is going to need a cell. It is
+// nil where Open may move this process to another cgroup, as on version 2: who
+// stayed behind could not be born into the keepers' (it would need rights on
+// what is above both), and kept the old one from having controllers.
+func Ahead() (*Waiting, error) {
+	if place, err := cgroup.Here(); err != nil || place.Movable() {
+		return nil, err
+	}
+	return Spawn()
+}
+
+// Spawn begins to start a process for a cell; Begin or Close must follow.
 func Spawn() (*Waiting, error) {
 	control, theirs, err := sockPair()
 	if err != nil {

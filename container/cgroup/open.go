@@ -34,6 +34,9 @@ func Here() (Place, error) {
 	return parsePlace(string(mounts), string(own)), nil
 }
 
+// Movable tells whether Open may move this process.
+func (p Place) Movable() bool { return p.V2 != "" && p.V1[Memory] == "" }
+
 func parsePlace(mountinfo, own string) Place {
 	p := Place{V1: map[Controller]string{}}
 	paths := map[string]string{} // controller, "" for v2 -> path

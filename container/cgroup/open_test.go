@@ -57,6 +57,9 @@ func TestParsePlace(t *testing.T) {
 			if p.V2 != c.v2 || p.V1[Memory] != c.memory || p.V1[CPU] != c.cpu || p.V1[CPUAcct] != c.cpuac {
 				t.Errorf("got %+v", p)
 			}
+			if movable := c.v2 != "" && c.memory == ""; p.Movable() != movable {
+				t.Errorf("it may be moved: %v, want %v", p.Movable(), movable)
+			}
 		})
 	}
 }

@@ -132,11 +132,12 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 func asPowerless(t *testing.T, dir string) (p powerless) {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
-	// without the way to the user's systemd, which could give it a cgroup
+	// without the way to the user's systemd, which could give it a cgroup; an
+	// unset variable would have it look where the directory usually is
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "XDG_RUNTIME_DIR=") || strings.HasPrefix(v, "DBUS_SESSION_BUS_ADDRESS=")
 	})
-	c.Env = append(c.Env, roleVariable+"=powerless", dirVariable+"="+dir)
+	c.Env = append(c.Env, roleVariable+"=powerless", dirVariable+"="+dir, "XDG_RUNTIME_DIR="+filepath.Join(dir, "none"))
 	c.Stderr = os.Stderr
 	// It waits for a line, so that it is moved before it looks where it is.
 	c.Path, c.Args = "/bin/sh", []string{"sh", "-c", "read moved; exec /proc/$1/exe", "sh", strconv.Itoa(os.Getpid())}
