@@ -33,6 +33,9 @@ type Cmd struct {
 	Env map[string]string
 	// Dir is the working directory inside. Empty means /workspace.
 	Dir string
+	// Wall is the longest this program may take, for one that is to end before
+	// the policy's limit; more than that is refused. Zero means the policy's.
+	Wall time.Duration
 
 	// Stdin is copied to the program; nil means /dev/null.
 	Stdin io.Reader

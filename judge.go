@@ -12,9 +12,9 @@ import (
 )
 
 // judge fills in how the run ended: from what we did (cause), from how the
-// program ended, and from what the kernel counted since met.
-func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStarted *container.NotStartedError, met cgroup.Usage) error {
-	exit := proc.Exit()
+// program ended, and from what the kernel counted since it was started.
+func (b *box) judge(res *Result, w watch, cause Reason, notStarted *container.NotStartedError) error {
+	exit := w.proc.Exit()
 	use, err := b.sandbox.Usage()
 	if err != nil {
 		return fmt.Errorf("cannot read usage: %w", err)
@@ -39,8 +39,8 @@ func (b *box) judge(res *Result, proc *container.Process, cause Reason, notStart
 	case res.Signal == int(unix.SIGXCPU) && spent(res.Usage.CPU, b.plan.Limits.CPUTime):
 		res.Reason = ReasonCPU
 	}
-	b.attribute(res, cause, met)
-	res.Detail = b.detail(res)
+	b.attribute(res, cause, w.met)
+	res.Detail = b.detail(res, w.wall)
 	return nil
 }
 
@@ -106,11 +106,11 @@ func signalName(number int) string {
 }
 
 // detail says which limit it was, for people.
-func (b *box) detail(res *Result) string {
+func (b *box) detail(res *Result, wall time.Duration) string {
 	l := b.plan.Limits
 	switch res.Reason {
 	case ReasonWall:
-		return fmt.Sprintf("ended by the wall-clock limit of %s", l.Wall)
+		return fmt.Sprintf("ended by the wall-clock limit of %s", wall)
 	case ReasonCPU:
 		return fmt.Sprintf("ended by the processor-time limit of %s (used %s)", l.CPUTime, res.Usage.CPU.Round(time.Millisecond))
 	case ReasonOOM:

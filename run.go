@@ -59,6 +59,9 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")
 	}
+	if most := pl.Limits.Wall; c.Wall < 0 || c.Wall > most {
+		add(fmt.Sprintf("cannot give the program %s", c.Wall), fmt.Sprintf("the policy of its sandbox gives it more than nothing and at most %s", most), "ask for less, or make the sandbox with a longer time")
+	}
 	if throughProc(c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "a working directory in /proc may lead out (CVE-2024-21626)", "use a directory below /workspace")
 	}
@@ -176,7 +179,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 
 // execute prepares, checks, starts and watches the program.
 func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
-	proc, err := b.sandbox.Prepare(b.patience(ctx), prog)
+	proc, err := b.sandbox.Prepare(patience(ctx, b.wall(c)), prog)
 	if err != nil {
 		return Result{}, explainDir(err, prog.Dir)
 	}
@@ -212,7 +215,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	if c.Started != nil {
 		c.Started(Running{b})
 	}
-	w := watch{box: b, proc: proc, with: with, over: over, met: met}
+	w := watch{box: b, proc: proc, with: with, wall: b.wall(c), over: over, met: met}
 	cause, err := w.until(ctx, began)
 	wall := time.Since(began)
 	if with == alone {
@@ -234,7 +237,7 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	res.Blocked = b.blocked().Since(before)
 	res.Net = b.netSummary()
 	res.Calls = b.calls.since(called)
-	if err := b.judge(&res, proc, cause, notStarted, met); err != nil {
+	if err := b.judge(&res, w, cause, notStarted); err != nil {
 		return Result{}, err
 	}
 	if res.Answer != nil && res.Answer.From == AnswerLast && res.CommandExitCode() != 0 {
@@ -257,10 +260,18 @@ func explainDir(err error, dir string) error {
 	return err
 }
 
+// wall is the wall-clock limit of a program.
+func (b *box) wall(c Cmd) time.Duration {
+	if c.Wall > 0 {
+		return c.Wall
+	}
+	return b.plan.Limits.Wall
+}
+
 // patience is when the start of a program has taken too long: at its wall-clock
 // limit, or when the caller's context ends.
-func (b *box) patience(ctx context.Context) time.Time {
-	limit := time.Now().Add(b.plan.Limits.Wall)
+func patience(ctx context.Context, wall time.Duration) time.Time {
+	limit := time.Now().Add(wall)
 	if d, ok := ctx.Deadline(); ok && d.Before(limit) {
 		return d
 	}

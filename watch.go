@@ -18,6 +18,7 @@ type watch struct {
 	box  *box
 	proc *container.Process
 	with company
+	wall time.Duration
 	over <-chan struct{}
 	met  cgroup.Usage // what was counted before the program started
 
@@ -37,7 +38,7 @@ const (
 func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 	lim := w.box.plan.Limits
 	stood := w.box.clock.stood()
-	wall := time.NewTimer(lim.Wall - time.Since(began))
+	wall := time.NewTimer(w.wall - time.Since(began))
 	defer wall.Stop()
 	pause := pollFirst
 	poll := time.NewTimer(pause)
@@ -48,7 +49,7 @@ func (w *watch) until(ctx context.Context, began time.Time) (Reason, error) {
 			return "", nil
 		case <-wall.C:
 			// the time in which a person was asked does not count
-			if left := lim.Wall + w.box.clock.stood() - stood - time.Since(began); left > 0 {
+			if left := w.wall + w.box.clock.stood() - stood - time.Since(began); left > 0 {
 				wall.Reset(max(left, pollFirst))
 				continue
 			}

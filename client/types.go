@@ -50,6 +50,9 @@ type RunRequest struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Dir is the working directory inside. Empty means /workspace.
 	Dir string `json:"dir,omitempty"`
+	// Time is the longest it may take, as "10s", if that is less than the
+	// policy's. Empty means the policy's.
+	Time string `json:"time,omitempty"`
 	// Input is the whole standard input. With OpenInput it is the beginning
 	// of it, and the rest is sent to /v1/runs/{id}/stdin.
 	Input     []byte `json:"input,omitempty"`

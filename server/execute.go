@@ -73,6 +73,10 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	if len(q.Args) == 0 {
 		return failed(http.StatusBadRequest, "cannot run: there is no program", "name one in args")
 	}
+	wall, err := timeOf(q)
+	if err != nil {
+		return err
+	}
 	parent := r.Context()
 	if q.Detach {
 		parent = traced(s.ctx, r)
@@ -81,6 +85,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	who, _ := r.Context().Value(peerKey{}).(peer)
 	one := &run{way: runHTTP, pid: who.pid, args: q.Args, sandbox: sandbox, cancel: cancel, log: newTail()}
 	cmd := command(q, one)
+	cmd.Wall = wall
 	if s.runs.add(one) == nil {
 		cancel(nil)
 		return failed(http.StatusServiceUnavailable, "cannot run: the server is ending", "ask again when it has started anew")
@@ -109,6 +114,19 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	finish()
 	out.send(one.last())
 	return nil
+}
+
+// timeOf is the time limit of a request; zero is the policy's.
+func timeOf(q client.RunRequest) (time.Duration, error) {
+	if q.Time == "" {
+		return 0, nil
+	}
+	d, err := policy.ParseDuration(q.Time)
+	var wrong policy.Problem
+	if errors.As(err, &wrong) {
+		return 0, failed(http.StatusBadRequest, "cannot use time: "+wrong.What, wrong.Hint)
+	}
+	return d, err
 }
 
 // command is the command of a request, with its output going to the log.
