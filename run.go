@@ -59,8 +59,8 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")
 	}
-	if most := pl.Limits.Wall; c.Wall < 0 || c.Wall > most {
-		add(fmt.Sprintf("cannot give the program %s", c.Wall), fmt.Sprintf("the policy of its sandbox gives it more than nothing and at most %s", most), "ask for less, or make the sandbox with a longer time")
+	if c.Wall < 0 || c.Wall > pl.Limits.Wall {
+		add(fmt.Sprintf("cannot give the program %s", c.Wall), fmt.Sprintf("the policy of its sandbox gives at most %s", pl.Limits.Wall), "ask for less, or make the sandbox with a longer time")
 	}
 	if throughProc(c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "a working directory in /proc may lead out (CVE-2024-21626)", "use a directory below /workspace")

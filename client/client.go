@@ -18,8 +18,10 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // SocketName is the name of the server's socket in the run-time directory.
@@ -182,20 +184,52 @@ func (c *Client) ForgetRun(ctx context.Context, id string) error {
 	return c.call(ctx, "DELETE", "/v1/runs/"+url.PathEscape(id), nil, nil)
 }
 
+// check refuses what JSON would change: bytes that are no text.
+func (q RunRequest) check() error {
+	wrong := func(what string) error {
+		return &Error{Problems: []Problem{{What: "cannot ask for a run: " + what, Rule: "it is not UTF-8, and a server is asked in JSON", Remedy: "put the bytes into a file or into standard input; isolate exec takes any"}}}
+	}
+	for _, arg := range slices.Concat(q.Args, []string{q.Dir, q.Out, q.Policy}) {
+		if !utf8.ValidString(arg) {
+			return wrong(fmt.Sprintf("%q", arg))
+		}
+	}
+	for name, value := range q.Env {
+		if !utf8.ValidString(name + "=" + value) {
+			return wrong(fmt.Sprintf("variable %q", name)) // its value may be a secret
+		}
+	}
+	for _, in := range q.In {
+		if !utf8.ValidString(in.Source) || !utf8.ValidString(in.Target) {
+			return wrong(fmt.Sprintf("%q", in.Source+":"+in.Target))
+		}
+	}
+	return nil
+}
+
 // Run runs a program and gives each event to got, in order; an error of got
 // ends the run. It returns after the last event. The end of ctx ends the run.
 func (c *Client) Run(ctx context.Context, q RunRequest, got func(Event) error) error {
+	if err := q.check(); err != nil {
+		return err
+	}
 	return c.events(ctx, "POST", "/v1/runs", q, got)
 }
 
 // RunIn is Run in a kept sandbox.
 func (c *Client) RunIn(ctx context.Context, sandbox string, q RunRequest, got func(Event) error) error {
+	if err := q.check(); err != nil {
+		return err
+	}
 	return c.events(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(sandbox)+"/runs", q, got)
 }
 
 // Start runs a program that goes on without us.
 func (c *Client) Start(ctx context.Context, q RunRequest) (r Run, err error) {
 	q.Detach = true
+	if err := q.check(); err != nil {
+		return r, err
+	}
 	return r, c.call(ctx, "POST", "/v1/runs", q, &r)
 }
 

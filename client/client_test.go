@@ -287,3 +287,23 @@ func TestPathsOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsInText says of bytes that JSON would change that they cannot be sent,
+// and does not show the value of a variable.
+func TestRunsInText(t *testing.T) {
+	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	for _, q := range []RunRequest{
+		{Args: []string{"cat", "/a\xff"}}, {Args: []string{"true"}, Dir: "\xff"}, {Args: []string{"true"}, Out: "/\xff"},
+		{Args: []string{"true"}, Env: map[string]string{"A": "secret\xff"}}, {Args: []string{"true"}, Policy: "\xff"},
+		{Args: []string{"true"}, In: []Input{{Source: "/\xff"}}}, {Args: []string{"true"}, In: []Input{{Source: "/a", Target: "\xff"}}},
+	} {
+		none := func(Event) error { return nil }
+		_, started := c.Start(t.Context(), q)
+		for _, err := range []error{c.Run(t.Context(), q, none), c.RunIn(t.Context(), "s1", q, none), started} {
+			var e *Error
+			if !errors.As(err, &e) || len(e.Problems) != 1 || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+	}
+}

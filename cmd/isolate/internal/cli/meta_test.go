@@ -76,6 +76,21 @@ func TestMetaOfAResult(t *testing.T) {
 
 // TestMetaOfAFile: the run command has the program's result in the document,
 // and what a model is told of a failure.
+// A server's result says the same when it has been read and is written again.
+func TestMetaOfAServer(t *testing.T) {
+	sent, err := json.Marshal(fullResult())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read isolate.Result
+	if err := json.Unmarshal(sent, &read); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(read); err != nil || string(again) != string(sent) {
+		t.Errorf("%s, %v\nwant %s", again, err, sent)
+	}
+}
+
 func TestMetaOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "main.py", "")

@@ -55,11 +55,17 @@ type question struct {
 	// what is wrong with them; nil means that there are none.
 	read func() []plan.Problem
 	do   func(context.Context, *client.Client, asked, []string) error
+	// conclude is told what went wrong when all is over, or nil, and the exit
+	// code is there; nil prints.
+	conclude func([]plan.Problem)
 }
 
 // asking makes the command of a question.
 func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Command {
 	f := addFlags(c, specs)
+	if q.conclude == nil {
+		q.conclude = func(problems []plan.Problem) { a.print(problems...) }
+	}
 	c.DisableFlagsInUseLine = true
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(cmd *cobra.Command, given []string) error {
@@ -85,7 +91,8 @@ func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Comm
 			problems = append(problems, extraArgument(cmd.CommandPath()+" "+given[0], given[1]))
 		}
 		if len(problems) > 0 {
-			a.code = a.refuse(problems...)
+			a.code = exitRefused
+			q.conclude(problems)
 			return nil
 		}
 		defer server.Close()
@@ -95,8 +102,10 @@ func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Comm
 		case i.signal() != 0:
 			a.code = exitSignal + int(i.signal())
 		case err != nil:
-			a.code = a.refuse(remoteProblems(err)...)
+			a.code = exitRefused
+			problems = remoteProblems(err)
 		}
+		q.conclude(problems)
 		return nil
 	}
 	return c

@@ -271,7 +271,11 @@ func (r *reader) readProgram(program []string) {
 	case len(program) == 0 && r.request.explain == "" && r.request.file == nil:
 		r.add(noProgram())
 	}
-	read(r, "workdir", &c.Dir, func(text string) (string, error) {
+	r.readDir()
+}
+
+func (r *reader) readDir() {
+	read(r, "workdir", &r.request.cmd.Dir, func(text string) (string, error) {
 		if text == "" {
 			return "", errEmpty
 		}

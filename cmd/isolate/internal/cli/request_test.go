@@ -129,7 +129,7 @@ func TestStdinIsConnectedWhenAsked(t *testing.T) {
 func TestFlagHelp(t *testing.T) {
 	help, used := flagHelp(), map[string]bool{}
 	for _, s := range slices.Concat(sandboxFlags(), streamFlags(), programFlags(), serveFlags(), listFlags(), auditReadFlags(), grantFlags(), benchFlags(),
-		leaseFlags(), remoteFlags(flagSpec{name: "all"}, flagSpec{name: "json"}, flagSpec{name: "follow"}, flagSpec{name: "mode"})) {
+		leaseFlags(), visitFlags(), remoteFlags(flagSpec{name: "all"}, flagSpec{name: "json"}, flagSpec{name: "follow"}, flagSpec{name: "mode"})) {
 		if help[s.name] == "" {
 			t.Errorf("--%s has no help", s.name)
 		}

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -73,70 +70,6 @@ func (a *app) policyText(f flags) ([]byte, []plan.Problem) {
 		return nil, []plan.Problem{unwritablePolicy(err)}
 	}
 	return text, nil
-}
-
-func (a *app) sandboxRunCommand() *cobra.Command {
-	specs := remoteFlags(flagSpec{name: "stdin", kind: kindSwitch, alone: "true"}, flagSpec{name: "workdir", kind: "PATH"})
-	return a.remote(&cobra.Command{Use: "run [flags] sandbox [--] program [argument ...]", Short: sandboxRunShort, Long: sandboxRunLong}, specs, takesSome,
-		func(ctx context.Context, c *client.Client, f asked, args []string) error {
-			q := client.RunRequest{Args: args[1:], Dir: f.text["workdir"], OpenInput: f.on["stdin"]}
-			switch {
-			case len(q.Args) > 0 && q.Args[0] == "--":
-				q.Args = q.Args[1:]
-			case len(q.Args) > 0 && strings.HasPrefix(q.Args[0], "-"):
-				return &plan.Refusal{Problems: []plan.Problem{flagBehindSandbox(args[0], q.Args[0])}}
-			}
-			if len(q.Args) == 0 {
-				return &plan.Refusal{Problems: []plan.Problem{{What: "cannot run: no program", Remedy: "isolate sandbox run " + shellWord(args[0]) + " -- PROGRAM"}}}
-			}
-			return a.runIn(ctx, c, args[0], q)
-		})
-}
-
-// runIn runs a program in a kept sandbox, on our streams. The exit code is the
-// program's.
-func (a *app) runIn(ctx context.Context, c *client.Client, sandbox string, q client.RunRequest) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stdout, stderr := newStream(a.stdout, cancel), newStream(a.stderr, nil)
-	var said []plan.Problem
-	var ended string
-	err := c.RunIn(ctx, sandbox, q, func(e client.Event) error {
-		switch e.Type {
-		case client.EventStarted:
-			if q.OpenInput {
-				// it may read for as long as its source has nothing
-				go func() { _ = c.WriteStdin(ctx, e.ID, a.stdin) }()
-			}
-		case client.EventStdout:
-			_, _ = stdout.Write(e.Data) // end tells
-		case client.EventStderr:
-			_, _ = stderr.Write(e.Data)
-		case client.EventResult:
-			a.code = e.CommandExitCode
-			ended = endingIn(sandbox, q.Args[0], e.Result)
-		case client.EventError:
-			a.code = e.CommandExitCode
-			for _, p := range e.Problems {
-				said = append(said, plan.Problem(p))
-			}
-		}
-		return nil
-	})
-	if errors.Is(stdout.err, syscall.EPIPE) {
-		a.code = exitSignal + int(syscall.SIGPIPE)
-		return nil
-	}
-	a.print(said...)
-	for _, e := range []error{stdout.end("standard output"), stderr.end("standard error")} {
-		if err == nil {
-			err = e
-		}
-	}
-	if ended != "" {
-		fmt.Fprintln(a.stderr, "isolate: "+ended)
-	}
-	return err
 }
 
 func (a *app) sandboxPutCommand() *cobra.Command {

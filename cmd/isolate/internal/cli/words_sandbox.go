@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/isolate-run/isolate"
@@ -24,9 +23,10 @@ are, "isolate kill" ends what runs in one.`
 by the same flags and the same policy file.`
 
 	sandboxRunShort = "run a program in a kept sandbox"
-	sandboxRunLong  = `The exit code is the program's, as with isolate exec. The limit of output and
-all else is the policy's that the sandbox was made with. Output passes through
-the server as text of its protocol: for much of it isolate exec is faster.
+	sandboxRunLong  = `The exit codes are those of "isolate exec", and --meta writes what it writes
+there. The limits are those that the sandbox was made with. Output passes
+through the server as text of its protocol: for much of it isolate exec is
+faster.
 
 Flags stand before the sandbox; what is behind it is the program's own.`
 
@@ -44,6 +44,7 @@ named: permission bits, size, kind and name.`
 	sandboxRmShort = "end kept sandboxes, with all they hold"
 	sandboxRmLong  = "What runs in them is ended. It is what \"isolate rm\" does with the name of a sandbox."
 
+	visitTime   = "end the program after this time, if that is less than the sandbox was made with"
 	sandboxIdle = "keep the sandbox for so long without use (default 10m)"
 )
 
@@ -105,28 +106,36 @@ func flagBehindSandbox(sandbox, typed string) plan.Problem {
 	}
 }
 
-// endingIn says what ended a program in a kept sandbox, if that was not the
-// program; result is that of the event.
-func endingIn(sandbox, program string, result json.RawMessage) string {
-	var res struct {
-		Reason     isolate.Reason
-		NotStarted string `json:"not_started"`
-		Detail     string
+// closing is what is said at the end of a program in a kept sandbox: what ended
+// it, if that was not the program, and what of its output is not there.
+func (v *visit) closing() []string {
+	var lines []string
+	if text := v.ending(); text != "" {
+		lines = append(lines, text)
 	}
-	if err := json.Unmarshal(result, &res); err != nil {
-		return fmt.Sprintf("cannot read how the program ended: %v", err)
+	if n := v.result.Stdout.Dropped + v.result.Stderr.Dropped; n > 0 && dropping(*v.result) {
+		lines = append(lines, fmt.Sprintf("%d bytes in the middle of the output are left out: it passed the limit that %s was made with (isolate sandbox new --output)", n, v.sandbox))
 	}
+	return lines
+}
+
+func (v *visit) ending() string {
+	res := v.result
 	switch res.Reason {
 	case isolate.ReasonWall, isolate.ReasonCPU, isolate.ReasonOOM, isolate.ReasonPIDs, isolate.ReasonDisk, isolate.ReasonOutput, isolate.ReasonPolicy:
-		return fmt.Sprintf("%s; the limits of %s are those of the policy that it was made with", res.Detail, sandbox)
+		if res.Reason == isolate.ReasonWall && v.request.Time != "" {
+			return res.Detail
+		}
+		return fmt.Sprintf("%s; the limits of %s are those of the policy that it was made with", res.Detail, v.sandbox)
 	case isolate.ReasonSandboxError:
 		return "the sandbox did not do its job: " + res.Detail
 	}
-	switch res.NotStarted {
+	switch program := v.request.Args[0]; res.NotStarted {
 	case "":
 		return ""
 	case "not-found":
 		return fmt.Sprintf("cannot run %q: there is no such program inside, or its interpreter is missing; \"isolate sandbox put\" copies a file in", program)
+	default:
+		return fmt.Sprintf("cannot run %q: it is not executable inside; \"isolate sandbox put --mode 755\" copies a file in that is", program)
 	}
-	return fmt.Sprintf("cannot run %q: it is not executable inside; \"isolate sandbox put --mode 755\" copies a file in that is", program)
 }
