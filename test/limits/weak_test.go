@@ -100,7 +100,7 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 	problem := p.Refusal.Problems[0]
 	// what an administrator has to do depends on the version of cgroups and on
 	// what the probes make of a cgroup that its owner cannot write to
-	ways := []string{"Delegate=", "isolate doctor"}
+	ways := []string{"enable-linger", "Delegate=", "isolate doctor"}
 	if !strings.Contains(problem.Remedy, "--allow weak-limits") ||
 		!slices.ContainsFunc(ways, func(w string) bool { return strings.Contains(problem.Remedy, w) }) {
 		t.Errorf("the remedy %q names no way to get cgroups, or not the consent", problem.Remedy)
