@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
-	"github.com/isolate-run/isolate/container/cgroup"
 )
 
 // judge fills in how the run ended: from what we did (cause), from how the
@@ -20,10 +19,11 @@ func (b *box) judge(res *Result, w watch, cause Reason, notStarted *container.No
 		return fmt.Errorf("cannot read usage: %w", err)
 	}
 	res.Usage.CPU, res.Usage.Memory = use.CPU, use.MemoryPeak
-	res.Usage.OOMKills, res.Usage.PIDsDenied = use.OOMKills, use.PIDsDenied
+	res.Usage.OOMKills, res.Usage.PIDsDenied = use.OOMKills-w.met.OOMKills, use.PIDsDenied-w.met.PIDsDenied
 	if use.CPU == 0 {
 		res.Usage.CPU = exit.User + exit.System // no controller counted
 	}
+	defer func() { res.Usage.CPU -= w.met.CPU }()
 	res.Reason, res.ExitCode, res.Signal = ended(exit)
 	if notStarted != nil {
 		res.Reason, res.Signal, res.Detail = ReasonExit, 0, notStarted.Error()
@@ -39,8 +39,8 @@ func (b *box) judge(res *Result, w watch, cause Reason, notStarted *container.No
 	case res.Signal == int(unix.SIGXCPU) && spent(res.Usage.CPU, b.plan.Limits.CPUTime):
 		res.Reason = ReasonCPU
 	}
-	b.attribute(res, cause, w.met)
-	res.Detail = b.detail(res, w.wall)
+	b.attribute(res, cause)
+	res.Detail = b.detail(res, w.wall) // of a limit of processor time it says what counts against it
 	return nil
 }
 
@@ -72,14 +72,14 @@ func spent(used, limit time.Duration) bool {
 
 // attribute names the limit behind a failure. A program that succeeds although
 // it met a limit keeps its success; the counters are in the usage.
-func (b *box) attribute(res *Result, cause Reason, met cgroup.Usage) {
+func (b *box) attribute(res *Result, cause Reason) {
 	failed := res.ExitCode != 0
 	switch {
 	case !failed || cause == ReasonCancelled || cause == ReasonOutput || cause == ReasonCPU:
-	case res.Usage.OOMKills > met.OOMKills:
+	case res.Usage.OOMKills > 0:
 		res.Reason = ReasonOOM
 	case res.Reason == ReasonPolicy || res.Reason == ReasonCPU:
-	case res.Usage.PIDsDenied > met.PIDsDenied:
+	case res.Usage.PIDsDenied > 0:
 		res.Reason = ReasonPIDs
 	case cause == "" && b.full():
 		res.Reason = ReasonDisk

@@ -92,7 +92,9 @@ type Stream struct {
 	Unwritten int64 `json:"unwritten,omitempty"`
 }
 
-// Usage is what the whole process tree used.
+// Usage is what the whole process tree used. In a kept sandbox it is what all
+// programs there used while this one ran, but for Memory, which is the highest
+// since the sandbox was made.
 type Usage struct {
 	// Wall is the time from start to end. Held is what of it the clock of the
 	// wall-clock limit stood still, because a person was asked.

@@ -56,6 +56,42 @@ func TestStatsAndIdleCells(t *testing.T) {
 	}
 }
 
+// TestUsageOfEachProgram: what a program of a kept sandbox used is not told
+// again as the next one's.
+func TestUsageOfEachProgram(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Memory, testenv.PIDs)
+	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := r.Sandbox(t.Context(), policy.Policy{PIDs: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run := func(script string) isolate.Result {
+		t.Helper()
+		res, err := s.Run(t.Context(), isolate.Cmd{Args: []string{"sh", "-c", script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := run("i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1 & done; wait")
+	if res.Usage.CPU < 100*time.Millisecond || res.Usage.PIDsDenied == 0 {
+		t.Fatalf("the first one used %+v", res.Usage)
+	}
+	first := res.Usage.CPU
+	if res = run("exit 3"); res.Usage.CPU >= first || res.Usage.PIDsDenied != 0 || res.Reason != isolate.ReasonExit {
+		t.Errorf("the second one used %+v, after one that used %s: %s", res.Usage, first, res.Reason)
+	}
+}
+
 // TestCloseEndsRuns: a kept sandbox that is closed ends what runs in it, and
 // the run has a result.
 func TestCloseEndsRuns(t *testing.T) {

@@ -100,9 +100,8 @@ func wantsFile(command, stream string) error {
 
 func flagBehindSandbox(sandbox, typed string) plan.Problem {
 	return plan.Problem{
-		What: fmt.Sprintf("cannot use flag %q here: flags stand before the sandbox", typed),
-		Remedy: fmt.Sprintf("write isolate sandbox run %s %s -- PROGRAM\na program of that name goes behind \"--\"",
-			shellWord(typed), shellWord(sandbox)),
+		What:   fmt.Sprintf("cannot use flag %q here: flags stand before the sandbox", typed),
+		Remedy: fmt.Sprintf("write isolate sandbox run [flags] %s -- PROGRAM\na program of that name goes behind \"--\"", shellWord(sandbox)),
 	}
 }
 
