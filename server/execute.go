@@ -64,7 +64,13 @@ func (s *Server) postSandboxRun(w http.ResponseWriter, r *http.Request) error {
 	if q.Policy != "" || len(q.In) > 0 || q.Out != "" || q.Detach {
 		return failed(http.StatusBadRequest, "cannot run in a kept sandbox: policy, in, out and detach are for runs with a sandbox of their own", "make the sandbox with the policy, and get and put its files")
 	}
-	return s.execute(w, r, q, k.id, k.sandbox.Run)
+	return s.execute(w, r, q, k.id, func(ctx context.Context, c isolate.Cmd) (isolate.Result, error) {
+		res, err := k.sandbox.Run(ctx, c)
+		if err != nil && !s.kept.has(k) { // it was ended since it was found
+			err = errNoSandbox(k.id)
+		}
+		return res, err
+	})
 }
 
 // execute runs a program and answers with its events, or with its name alone

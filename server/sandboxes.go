@@ -70,7 +70,7 @@ func (s *sandboxes) reserve() error {
 		return failed(http.StatusServiceUnavailable, "cannot make sandbox: the server is ending", "ask again when it has started anew")
 	}
 	if len(s.list)+s.making >= s.most {
-		return failed(http.StatusServiceUnavailable, fmt.Sprintf("cannot make sandbox: %d are kept already", s.most), "delete one that is not needed any more")
+		return failed(http.StatusServiceUnavailable, fmt.Sprintf("cannot make sandbox: %d are kept already", s.most), "end one that is not needed: isolate sandbox rm, or over HTTP DELETE /v1/sandboxes/{id}")
 	}
 	s.making++
 	return nil
@@ -132,6 +132,13 @@ func (s *sandboxes) use(id string) (*kept, error) {
 	}
 	k.running++
 	return k, nil
+}
+
+// has says whether a sandbox is still there.
+func (s *sandboxes) has(k *kept) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list[k.id] == k
 }
 
 // release begins the idle time anew.

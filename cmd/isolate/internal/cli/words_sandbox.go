@@ -126,6 +126,8 @@ func (v *visit) ending() string {
 			return res.Detail
 		}
 		return fmt.Sprintf("%s; the limits of %s are those of the policy that it was made with", res.Detail, v.sandbox)
+	case isolate.ReasonCancelled:
+		return fmt.Sprintf("ended by a request to the server, or because %s was to end; \"isolate ps\" lists it if it is still there", v.sandbox)
 	case isolate.ReasonSandboxError:
 		return "the sandbox did not do its job: " + res.Detail
 	}

@@ -1,0 +1,69 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/server"
+)
+
+// A request may give its program less time than the policy gives, and no more.
+func TestTimeOfARun(t *testing.T) {
+	l := newLab(t, isolate.Options{}, server.Options{})
+	s, err := l.NewSandbox(t.Context(), client.SandboxRequest{Policy: weak})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(time string) (got ran, err error) {
+		err = l.RunIn(t.Context(), s.ID, client.RunRequest{Args: []string{"sleep", "600"}, Time: time}, func(e client.Event) error { got.take(t, e); return nil })
+		return got, err
+	}
+	if got, err := in("200ms"); err != nil || got.code != 124 || got.result.Reason != isolate.ReasonWall {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := in("2m"); err != nil || got.code != client.ExitRefused || len(got.problems) != 1 || got.problems[0].Remedy == "" {
+		t.Errorf("more than the policy gives: %+v, %v", got, err)
+	}
+	var e *client.Error
+	if got, err := in("5"); !errors.As(err, &e) || e.Status != http.StatusBadRequest || e.Problems[0].Remedy == "" {
+		t.Errorf("without a unit: %+v, %v", got, err)
+	}
+	if got := l.run(client.RunRequest{Args: []string{"sleep", "600"}, Time: "200ms"}); got.code != 124 {
+		t.Errorf("in a sandbox of its own: %+v", got)
+	}
+}
+
+// A sandbox that ends between the head of a request and its body is told as one
+// that is not there.
+func TestEndedWhileAsked(t *testing.T) {
+	l := newLab(t, isolate.Options{}, server.Options{})
+	s, err := l.NewSandbox(t.Context(), client.SandboxRequest{Policy: weak})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("unix", l.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const body = `{"args": ["true"]}`
+	fmt.Fprintf(c, "POST /v1/sandboxes/%s/runs HTTP/1.1\r\nHost: isolate\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", s.ID, len(body))
+	within(t, "the request to have found it", func() bool {
+		list, err := l.Sandboxes(t.Context())
+		return err == nil && len(list) == 1 && list[0].Running == 1
+	})
+	if err := l.DeleteSandbox(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(c, body)
+	if answer, err := io.ReadAll(c); err != nil || !strings.Contains(string(answer), "cannot find sandbox") {
+		t.Errorf("%s, %v", answer, err)
+	}
+}
