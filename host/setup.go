@@ -48,8 +48,11 @@ fi
 	[ -d /sys/fs/cgroup/$c ] || continue
 	mkdir -p /sys/fs/cgroup/$c/isolate
 	chown {user} /sys/fs/cgroup/$c/isolate
-	# the shell isolate was called from; a boot script does this for another one
-	echo {pid} > /sys/fs/cgroup/$c/isolate/cgroup.procs
+	# the shell isolate was called from, unless its number is somebody else's by
+	# now; a boot script does this for another one
+	if [ -n "$(find /proc/{pid} -maxdepth 0 -user {user})" ]; then
+		echo {pid} > /sys/fs/cgroup/$c/isolate/cgroup.procs
+	fi
 done
 `,
 	&netDeviceAbsent: `modprobe tun
