@@ -65,7 +65,7 @@ func fuzzProblem(t *testing.T, err error) {
 
 func FuzzDecode(f *testing.F) {
 	for _, file := range []string{
-		"", fullFile, "memory = 512", "memroy = '1G'", "pids = 0x10\ncpus = 1_0.5e0", "env = {A = '1'}", "env.A = '1'\n[env]\n",
+		"", fullFile, "memory = 512", "memroy = '1G'", "pids = 0x10\ncpus = 1_0.5e0", "cpus = 0x1", "env = {A = '1'}", "env.A = '1'\n[env]\n",
 		"[env]\nA = 1\n", "[[read-only]]\nsource = '/srv'\n[[read-only]]", "read-only = [{source='/a'}, 1]", "allow = ['weak-limits', 1]",
 		"[a.b.c]\nd = 1", "x = {a = {b = [1, {}]}}", "time = 2026-01-01", "hostname = \"\"\"\\u0000\"\"\"", "a = '", "\xef\xbb\xbf", "pids = 01", "x.y.z = [[[",
 		"net = {mode = 'full'}", "[net]\nmode = 'restricted'\n[[net.allow]]\nname = 'a.example'\nports = [1, 2]\n[[net.deny]]\ncidr = '9.9.9.0/24'",
@@ -138,7 +138,7 @@ func sameAsLibrary(t *testing.T, data []byte, p Policy) {
 	var file struct {
 		Profile, Rootfs, Hostname, Preload, Memory, Disk, Output, Time, Grace string
 
-		CPUs                float64
+		CPUs                any // into a float the library reads no 0x1
 		PIDs, Inodes, Files int
 		CPUTime             string `toml:"cpu-time"`
 		EndOnOutput         string `toml:"end-on-output"`
@@ -158,8 +158,12 @@ func sameAsLibrary(t *testing.T, data []byte, p Policy) {
 	if err := toml.Unmarshal(data, &file); err != nil {
 		t.Fatalf("decoded what the library refuses: %v", err)
 	}
+	cpus, _ := file.CPUs.(float64)
+	if whole, ok := file.CPUs.(int64); ok {
+		cpus = float64(whole)
+	}
 	want := Policy{
-		Rootfs: file.Rootfs, Hostname: file.Hostname, CPUs: file.CPUs, PIDs: file.PIDs, Inodes: file.Inodes, Files: file.Files,
+		Rootfs: file.Rootfs, Hostname: file.Hostname, CPUs: cpus, PIDs: file.PIDs, Inodes: file.Inodes, Files: file.Files,
 		Allow: p.Allow, Env: p.Env, ReadOnly: p.ReadOnly, Net: p.Net,
 	}
 	if n := file.Net; n.Mode != "" && n.Mode != p.Net.Mode.String() || len(n.Allow) != len(p.Net.Rules) || len(n.Deny) != len(p.Net.Deny) {
