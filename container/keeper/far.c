@@ -15,21 +15,27 @@ SHARED void far_close_all(struct machine *k)
 	k->nfds = 0;
 }
 
+/* far_message is a message of one part without descriptors. */
+FAR void far_message(struct msghdr *h, struct iovec *iov, void *base, u64 len)
+{
+	iov->base = base;
+	iov->len = len;
+	h->name = 0;
+	h->namelen = 0;
+	h->iov = iov;
+	h->iovlen = 1;
+	h->control = 0;
+	h->controllen = 0;
+	h->flags = 0;
+}
+
 /* far_send sends a report; fd < 0 sends none. */
 SHARED void far_send(s32 sock, struct rep *r, s32 fd)
 {
 	struct iovec iov;
 	struct msghdr h;
 	struct { u64 len; s32 level, type; s32 fd, pad; } c;
-	iov.base = r;
-	iov.len = sizeof *r;
-	h.name = 0;
-	h.namelen = 0;
-	h.iov = &iov;
-	h.iovlen = 1;
-	h.control = 0;
-	h.controllen = 0;
-	h.flags = 0;
+	far_message(&h, &iov, r, sizeof *r);
 	if (fd >= 0) {
 		c.len = 20;
 		c.level = SOL_SOCKET;
@@ -72,13 +78,7 @@ SHARED s32 far_recv(struct machine *k, s32 sock)
 	if (k->big)
 		sys(NR_munmap, k->m, k->big, 0, 0);
 	k->big = 0;
-	iov.base = k->buf;
-	iov.len = MSG_CAP;
-	h.name = 0;
-	h.namelen = 0;
-	h.iov = &iov;
-	h.iovlen = 1;
-	h.flags = 0;
+	far_message(&h, &iov, k->buf, MSG_CAP);
 	do {
 		h.control = &c;
 		h.controllen = sizeof c;
@@ -116,15 +116,7 @@ FAR s64 far_wait(s32 sock)
 	struct msghdr h;
 	u64 word[8];
 	s64 n;
-	iov.base = word;
-	iov.len = sizeof word;
-	h.name = 0;
-	h.namelen = 0;
-	h.iov = &iov;
-	h.iovlen = 1;
-	h.control = 0;
-	h.controllen = 0;
-	h.flags = 0;
+	far_message(&h, &iov, word, sizeof word);
 	do
 		n = sys(NR_recvmsg, sock, &h, 0, 0);
 	while (n == -EINTR);
