@@ -60,15 +60,7 @@ func TestStatsAndIdleCells(t *testing.T) {
 // again as the next one's.
 func TestUsageOfEachProgram(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.Memory, testenv.PIDs)
-	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := openWithoutSpares(t)
 	s, err := r.Sandbox(t.Context(), policy.Policy{PIDs: 8})
 	if err != nil {
 		t.Fatal(err)
@@ -96,15 +88,7 @@ func TestUsageOfEachProgram(t *testing.T) {
 // the run has a result.
 func TestCloseEndsRuns(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
-	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := openWithoutSpares(t)
 	s, err := r.Sandbox(t.Context(), policy.Policy{Allow: policy.Weakenings})
 	if err != nil {
 		t.Fatal(err)
@@ -141,15 +125,7 @@ func TestCloseEndsRuns(t *testing.T) {
 // TestAbandoned: what nobody waits for is not copied out.
 func TestAbandoned(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
-	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := openWithoutSpares(t)
 	for _, cause := range []error{context.Canceled, fmt.Errorf("gone: %w", isolate.ErrAbandoned)} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		out := filepath.Join(t.TempDir(), "out")

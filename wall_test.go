@@ -16,15 +16,7 @@ import (
 // never more; the sandbox stays.
 func TestWallOfAProgram(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
-	r, err := isolate.Open(t.Context(), isolate.Options{Spares: isolate.NoSpares})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	r := openWithoutSpares(t)
 	s, err := r.Sandbox(t.Context(), policy.Policy{Wall: time.Hour, Allow: policy.Weakenings})
 	if err != nil {
 		t.Fatal(err)
