@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -177,7 +178,7 @@ func leafV2(tree, name string) string { return filepath.Join(tree, name) }
 // make makes the directories that Open has not made to see whether it may.
 func (l *Leaf) make() error {
 	for _, dir := range l.dirs() {
-		if contains(l.tree.made, dir) {
+		if slices.Contains(l.tree.made, dir) {
 			continue
 		}
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -194,20 +195,11 @@ func (l *Leaf) dirs() []string {
 		out = append(out, leafV2(l.tree.v2, l.name))
 	}
 	for _, c := range controllers {
-		if dir, v2 := l.on(c); dir != "" && !v2 && !contains(out, dir) {
+		if dir, v2 := l.on(c); dir != "" && !v2 && !slices.Contains(out, dir) {
 			out = append(out, dir)
 		}
 	}
 	return out
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 // on returns the leaf's directory for a controller and whether it is v2.

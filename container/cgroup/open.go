@@ -130,7 +130,7 @@ func (p Place) Open(ctx context.Context, name string, uid int) *Tree {
 
 // make makes a directory unless it was made for another controller.
 func (t *Tree) make(dir string) (string, bool) {
-	if contains(t.made, dir) {
+	if slices.Contains(t.made, dir) {
 		return dir, true
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -277,7 +277,7 @@ func disable(dir string) error {
 func (p Place) Candidates(name string) []string {
 	var out []string
 	for _, c := range controllers {
-		if own := p.V1[c]; own != "" && !contains(out, filepath.Join(own, name)) {
+		if own := p.V1[c]; own != "" && !slices.Contains(out, filepath.Join(own, name)) {
 			out = append(out, filepath.Join(own, name))
 		}
 	}
