@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isolate-run/isolate/client"
 )
 
 // footprint is what a server and the processes that it has hold when nothing
@@ -19,27 +22,33 @@ type footprint struct {
 	descriptors, threads, kib int // the server's own
 	processes, mounts         int // of its descendants; mounts of all together
 	cgroups, files            int // below our cgroup and in its directory
+	// pool counts the cells that the server says it keeps for the next runs, and
+	// what waits in them: seats, and sandboxes made ahead.
+	pool int
 }
 
 func (f footprint) String() string {
-	return fmt.Sprintf("%d descriptors, %d threads, %.1f MiB; %d processes with %d mounts, %d cgroups, %d files",
-		f.descriptors, f.threads, float64(f.kib)/1024, f.processes, f.mounts, f.cgroups, f.files)
+	return fmt.Sprintf("%d descriptors, %d threads, %.1f MiB; %d processes with %d mounts, %d cgroups, %d files; a pool of %d",
+		f.descriptors, f.threads, float64(f.kib)/1024, f.processes, f.mounts, f.cgroups, f.files, f.pool)
 }
 
-// beyond says in what a footprint is larger than one before by more than the
-// seats of a burst, which are kept; empty if in nothing.
+// beyond says in what a footprint is larger than one before by more than what
+// the pool keeps (of the rare kinds of runs, the first may come late) and what a
+// burst leaves; empty if in nothing. The pool itself is held against its bounds
+// where it is counted.
 func (f footprint) beyond(before footprint) string {
+	pool := max(0, f.pool-before.pool)
 	var grown []string
 	for _, c := range []struct {
 		what             string
 		now, then, spare int
 	}{
-		{"descriptors", f.descriptors, before.descriptors, 60},
+		{"descriptors", f.descriptors, before.descriptors, 60 + 6*pool},
 		{"threads", f.threads, before.threads, 20},
 		{"KiB of memory", f.kib, before.kib, before.kib/2 + 20<<10},
-		{"processes", f.processes, before.processes, 8},
-		{"mounts", f.mounts, before.mounts, before.mounts/2 + 100},
-		{"cgroups", f.cgroups, before.cgroups, 40},
+		{"processes", f.processes, before.processes, 8 + 3*pool},
+		{"mounts", f.mounts, before.mounts, before.mounts/2 + 100 + 80*pool},
+		{"cgroups", f.cgroups, before.cgroups, 40 + 4*pool},
 		{"files", f.files, before.files, 20},
 	} {
 		if c.now > c.then+c.spare {
@@ -49,14 +58,17 @@ func (f footprint) beyond(before footprint) string {
 	return strings.Join(grown, "; ")
 }
 
-func (s *soak) footprint() footprint {
+func (s *soak) footprint(pool client.PoolStats) footprint {
 	s.t.Helper()
 	pid := s.server.Process.Pid
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	f := footprint{descriptors: len(fds), threads: status(pid, "Threads:"), kib: status(pid, "VmRSS:"), cgroups: len(cgroupsBelow(s.t))}
+	f := footprint{
+		descriptors: len(fds), threads: status(pid, "Threads:"), kib: status(pid, "VmRSS:"),
+		cgroups: len(cgroupsBelow(s.t)), pool: pool.Cells + pool.Spares + pool.IdleSeats,
+	}
 	for _, p := range descendants(pid) {
 		f.processes++
 		mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", p))
@@ -162,7 +174,13 @@ func (s *soak) settle() footprint {
 	if n := s.resting(); n > 0 {
 		s.t.Errorf("%d programs are still there", n)
 	}
-	return s.footprint()
+	// as Options.Spares and the pool have it
+	each := 2*runtime.NumCPU() + max(8, 2*runtime.NumCPU(), st.Pool.MaxSandboxes)
+	if p := st.Pool; p.Cells > p.MaxCells || p.Spares+p.IdleSeats > p.Cells*each {
+		s.t.Errorf("the pool has %d cells with %d sandboxes made ahead and %d seats, of %d cells and %d sandboxes",
+			p.Cells, p.Spares, p.IdleSeats, p.MaxCells, p.MaxSandboxes)
+	}
+	return s.footprint(st.Pool)
 }
 
 // nothingLeft is for after the end of the server.
