@@ -79,10 +79,21 @@ const { slow, map } = require('isolate-tools');
 })()`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ms, err := strconv.Atoi(h.output(t, argv[0], argv[1:]...))
-			t.Logf("%d ms", ms)
-			if err != nil || ms < 200 || ms >= 600 {
-				t.Errorf("ten calls of 200 ms took %d ms (%v)", ms, err)
+			// Where others use the processors it may take longer. Who lets four
+			// at a time never gets below 600 ms.
+			ms := 600
+			for range 3 {
+				if ms < 600 {
+					break
+				}
+				var err error
+				if ms, err = strconv.Atoi(h.output(t, argv[0], argv[1:]...)); err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d ms", ms)
+			}
+			if ms < 200 || ms >= 600 {
+				t.Errorf("ten calls of 200 ms took %d ms", ms)
 			}
 		})
 	}

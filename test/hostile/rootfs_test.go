@@ -152,7 +152,8 @@ func TestRootfsSwapped(t *testing.T) {
 				c.Wait()
 			}()
 			var ran, refusals, failed, saw int
-			for i := range 100 { // twice: 200 starts
+			// Twice 100 starts, and more where the exchange is slow to meet them.
+			for i := 0; i < 100 || i < 1000 && (ran == 0 || refusals+failed == 0); i++ {
 				res, err := l.Run(t.Context(), policyOf(i), look)
 				switch {
 				case refused(err):

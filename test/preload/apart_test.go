@@ -130,7 +130,8 @@ func TestStrict(t *testing.T) {
 
 // A cell that nobody uses ends, with its template; the next run has a new one.
 func TestIdleCellEnds(t *testing.T) {
-	r := open(t, isolate.Options{CellIdle: 200 * time.Millisecond, Spares: isolate.NoSpares})
+	// Time to look for the template before it ends again.
+	r := open(t, isolate.Options{CellIdle: 2 * time.Second, Spares: isolate.NoSpares})
 	p := preloading(t, "python")
 	says(t, r, p, "pass")
 	until(t, "the template has ended", func() bool { return len(templates(t)) == 0 })
