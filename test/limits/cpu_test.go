@@ -22,18 +22,23 @@ func TestLimitsCPUShare(t *testing.T) {
 	start := l.run(isolate.Policy{CPUs: share}, isolate.Cmd{Args: []string{"true"}}).Usage.CPU
 	for _, way := range []string{"one", "many", "nice", "affinity"} {
 		t.Run(way, func(t *testing.T) {
-			plain := startSpinners(t)
-			res := l.run(isolate.Policy{CPUs: share, Wall: 3 * time.Second}, hostile(t, "spin.py", way))
-			possible := plain.stop(t)
-			ended(t, res, isolate.ReasonWall)
-			used := (res.Usage.CPU - start).Seconds() / res.Usage.Wall.Seconds()
-			if used > share*1.1 {
-				t.Errorf("used %.3f processors of %.1f", used, share)
+			// What others leave on this machine may be less than the share, and
+			// comes in bursts: a share that is never given is never had.
+			for range 3 {
+				plain := startSpinners(t)
+				res := l.run(isolate.Policy{CPUs: share, Wall: 3 * time.Second}, hostile(t, "spin.py", way))
+				possible := plain.stop(t)
+				ended(t, res, isolate.ReasonWall)
+				used := (res.Usage.CPU - start).Seconds() / res.Usage.Wall.Seconds()
+				t.Logf("used %.3f processors of %.1f, when a plain program could use %.3f", used, share, possible)
+				if used > share*1.1 {
+					t.Fatal("used more than the share")
+				}
+				if used >= min(share, possible)*0.9 {
+					return
+				}
 			}
-			// What others leave on this machine may be less than the share.
-			if least := min(share, possible) * 0.9; used < least {
-				t.Errorf("used %.3f processors of %.1f, when a plain program could use %.3f", used, share, possible)
-			}
+			t.Error("got less than the share three times")
 		})
 	}
 }
