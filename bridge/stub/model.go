@@ -37,6 +37,7 @@ type tool struct {
 	fields []field
 	more   *shape // of arguments beyond fields; nil if there may be none
 	result *shape
+	types  []*named // that these have
 	// schemas as JSON; nil if there is none to show
 	input, output json.RawMessage
 
@@ -132,13 +133,14 @@ func (t *tool) shapes(m *model, used namer) error {
 	case len(t.fields) == 0 && in.Properties == nil && !never(in.AdditionalProperties):
 		t.more = s.shape(in.AdditionalProperties, title+"Value", 1)
 	}
-	m.types = append(m.types, s.types...)
+	t.types = s.types
 	t.result = any1
 	if t.Output != nil {
 		s := newShaper(t.Output, title, used)
 		t.result = s.shape(t.Output, title+"Result", 0)
-		m.types = append(m.types, s.types...)
+		t.types = append(t.types, s.types...)
 	}
+	m.types = append(m.types, t.types...)
 	params := newTidy("parameters of tool " + fmt.Sprintf("%q", t.Name))
 	for _, f := range t.fields {
 		p := parameter(f.name)

@@ -161,6 +161,23 @@ func (m *model) pythonTypes() *page {
 	return p
 }
 
+// pythonType is a type in one line, for reading.
+func pythonType(n *named) string {
+	if !n.object {
+		return "" // written where it is used
+	}
+	types := &pythonTypes{names: map[string]bool{}}
+	var keys []string
+	for _, f := range n.fields {
+		value := types.of(f.shape)
+		if !f.required {
+			value = "NotRequired[" + value + "]"
+		}
+		keys = append(keys, python(f.name)+": "+value)
+	}
+	return n.name + " = {" + strings.Join(keys, ", ") + "}"
+}
+
 // typedDict is a class where every key can be an attribute of one, and
 // otherwise a base of it made from a dict.
 func (p *page) typedDict(name, about, base, total string, fields []field, types *pythonTypes) {

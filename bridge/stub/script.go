@@ -155,6 +155,21 @@ func (m *model) declarations() string {
 	return p.String()
 }
 
+// scriptDeclaration is a type in one line, for reading.
+func scriptDeclaration(n *named) string {
+	if !n.object {
+		return "type " + n.name + " = " + scriptType(n.alias, inAlias)
+	}
+	var fields []string
+	for _, f := range n.fields {
+		fields = append(fields, f.script())
+	}
+	if n.open {
+		fields = append(fields, "[key: string]: unknown")
+	}
+	return "interface " + n.name + " { " + strings.Join(fields, "; ") + " }"
+}
+
 func (t *tool) declare(p *page) {
 	p.line("")
 	if len(t.fields) > 0 {

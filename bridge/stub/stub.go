@@ -60,6 +60,9 @@ type Signature struct {
 	Name, Identifier string
 	// Python and TypeScript are the function's parameters and result.
 	Python, TypeScript string
+	// PythonTypes and TypeScriptTypes say what is in the types that are named
+	// there, one a line; of many only the first are told.
+	PythonTypes, TypeScriptTypes []string
 	// About is the first line of the description; it may be empty.
 	About string
 }
@@ -72,7 +75,29 @@ func Signatures(set *bridge.Set) ([]Signature, error) {
 	}
 	list := make([]Signature, len(m.tools))
 	for i, t := range m.tools {
-		list[i] = Signature{t.Name, t.id, t.pythonSignature(), t.scriptSignature(), firstLine(t.Description)}
+		list[i] = Signature{t.Name, t.id, t.pythonSignature(), t.scriptSignature(), t.typeLines(pythonType), t.typeLines(scriptDeclaration), firstLine(t.Description)}
 	}
 	return list, nil
+}
+
+// Bounds on what is told of one tool's types.
+const (
+	maxTypeLines = 12
+	maxTypeLine  = 500
+)
+
+// typeLines are the tool's types in a language, as line writes them; one for
+// which it writes nothing has no name there.
+func (t *tool) typeLines(line func(*named) string) (lines []string) {
+	for _, n := range t.types {
+		text := line(n)
+		switch {
+		case text == "":
+		case len(lines) == maxTypeLines:
+			return append(lines, "…")
+		default:
+			lines = append(lines, short(text, maxTypeLine))
+		}
+	}
+	return lines
 }

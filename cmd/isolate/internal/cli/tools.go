@@ -101,10 +101,14 @@ func (a *app) toolsSub(name, short string, do func(opened, *reader, []string) []
 
 // listed is one tool in the output of tools ls --json.
 type listed struct {
-	Name        string `json:"name"`
-	Identifier  string `json:"identifier"`
-	Python      string `json:"python"`
-	TypeScript  string `json:"typescript"`
+	Name       string `json:"name"`
+	Identifier string `json:"identifier"`
+	Python     string `json:"python"`
+	TypeScript string `json:"typescript"`
+	// what is in the types that those name, one a line
+	PythonTypes     []string `json:"python_types,omitempty"`
+	TypeScriptTypes []string `json:"typescript_types,omitempty"`
+
 	Description string `json:"description,omitempty"`
 	Source      string `json:"source,omitempty"`
 	ReadOnly    bool   `json:"read_only"`
@@ -127,6 +131,7 @@ func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
 		l := listed{Name: t.Name, Description: t.Description, Source: t.Source, ReadOnly: t.Effect == bridge.ReadOnly}
 		c := called[t.Name]
 		l.Identifier, l.Python, l.TypeScript = c.Identifier, c.Python, c.TypeScript
+		l.PythonTypes, l.TypeScriptTypes = c.PythonTypes, c.TypeScriptTypes
 		for name, when := range approvals {
 			if when == t.Approve {
 				l.Approve = name
@@ -143,6 +148,7 @@ func (a *app) listTools(o opened, r *reader, _ []string) []plan.Problem {
 	if r.flags.on("json", &r.problems) {
 		e := json.NewEncoder(a.stdout)
 		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false) // a signature's arrow is for people, too
 		return problemsOf(e.Encode(all))
 	}
 	return problemsOf(errors.Join(printTools(a.stdout, all), printCalls(a.stdout, lines)))
@@ -196,6 +202,9 @@ func printCalls(to io.Writer, all []stub.Signature) error {
 			b.WriteString("  # " + s.About)
 		}
 		b.WriteByte('\n')
+		for _, line := range s.PythonTypes {
+			b.WriteString("    " + line + "\n")
+		}
 	}
 	_, err := io.WriteString(safeterm.NewText(to), b.String())
 	return err
@@ -210,20 +219,21 @@ func signaturesOf(tools []isolate.Tool) ([]stub.Signature, error) {
 	return stub.Signatures(set)
 }
 
-// inLanguage are signatures in a language of package program.
+// inLanguage are signatures in a language of package program, each with the
+// types that it names on lines of their own.
 func inLanguage(all []stub.Signature, language string) []string {
-	lines := make([]string, len(all))
+	texts := make([]string, len(all))
 	for i, s := range all {
+		line, types := s.Python, s.PythonTypes
 		switch language {
 		case "js", program.TypeScript:
-			lines[i] = s.TypeScript
+			line, types = s.TypeScript, s.TypeScriptTypes
 		case "sh", "bash":
-			lines[i] = "tool call " + s.Name + " JSON: " + s.TypeScript
-		default:
-			lines[i] = s.Python
+			line, types = "tool call "+s.Name+" JSON: "+s.TypeScript, s.TypeScriptTypes
 		}
+		texts[i] = strings.Join(append([]string{line}, types...), "\n")
 	}
-	return lines
+	return texts
 }
 
 // oneLine is the first line of a text, for a cell of a table.

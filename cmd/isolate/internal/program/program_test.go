@@ -142,6 +142,9 @@ func TestRepairPromptTools(t *testing.T) {
 	if text := RepairPrompt(Failure{Tools: slices.Repeat([]string{strings.Repeat("x", 1000)}, 100)}); len(text) > toolBytes+500 || !strings.Contains(text, "\nand 92 more\n") {
 		t.Errorf("%d bytes, ending in %q", len(text), text[len(text)-100:])
 	}
+	if text := RepairPrompt(Failure{Tools: slices.Repeat([]string{"get() -> R\nR = " + strings.Repeat("x", 1000)}, 100)}); strings.Count(text, `"get() -> R"`) != 100 {
+		t.Errorf("types take the place of signatures: %d bytes, ending in %q", len(text), text[len(text)-100:])
+	}
 	if text := RepairPrompt(Failure{}); strings.Contains(text, "can call") {
 		t.Errorf("without tools: %s", text)
 	}

@@ -18,7 +18,8 @@ type Failure struct {
 	// Empty means that there were no tools.
 	Calls string
 	// Tools are the signatures of the tools there were, for the language of the
-	// program. Of many only the first are told.
+	// program, each with its types on lines of their own. Types are told where
+	// all of it fits, and of many signatures only the first.
 	Tools []string
 	// Stderr is the end of standard error, RepairBytes of it or all.
 	Stderr []byte
@@ -37,7 +38,7 @@ const RepairBytes = RepairChars * utf8.UTFMax
 //	The last 800 characters of its standard error, as a JSON string:
 //	"Traceback …\nKeyError: 'eu'\n"
 //	The tools it can call, each as a JSON string:
-//	"get_invoice(*, number: str) -> GetInvoiceResult"
+//	"get_invoice(*, number: str) -> GetInvoiceResult\nGetInvoiceResult = {\"total\": int}"
 //	Correct the program and answer with the whole program.
 //
 // What is about tools is left out where there were none, and for an empty
@@ -66,9 +67,16 @@ func writeTools(b *strings.Builder, tools []string) {
 		return
 	}
 	b.WriteString("The tools it can call, each as a JSON string:\n")
+	total := 0
+	for _, t := range tools {
+		total += len(quoteValid(t))
+	}
 	left := toolBytes
 	for i, t := range tools {
-		line := quote(strings.ToValidUTF8(t, "\uFFFD"))
+		if total > toolBytes {
+			t, _, _ = strings.Cut(t, "\n")
+		}
+		line := quoteValid(t)
 		if left -= len(line); left < 0 {
 			fmt.Fprintf(b, "and %d more\n", len(tools)-i)
 			return
@@ -76,6 +84,8 @@ func writeTools(b *strings.Builder, tools []string) {
 		b.WriteString(line + "\n")
 	}
 }
+
+func quoteValid(text string) string { return quote(strings.ToValidUTF8(text, "\uFFFD")) }
 
 // lastChars is the end of a text, n characters of it. A byte that is no part
 // of one counts as one, and a row of them is shown as one U+FFFD.
