@@ -77,8 +77,41 @@ var routes = []route{
 	{"PUT", "/v1/sandboxes/{id}/files/{path...}", levelRun, streamed, (*Server).putFile},
 }
 
-// handler serves the routes up to a level.
+// handler serves the routes up to a level. What is none of them is answered as
+// every refusal is.
 func (s *Server) handler(most level) http.Handler {
+	mux := s.mux(most)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if none, pattern := mux.Handler(req); pattern == "" {
+			noRoute(w, req, none)
+			return
+		}
+		mux.ServeHTTP(w, req)
+	})
+}
+
+// noRoute answers a request that no route takes. Which methods the path has,
+// and so whether it is there, is known to what net/http would answer with; its
+// text is left out.
+func noRoute(w http.ResponseWriter, req *http.Request, none http.Handler) {
+	none.ServeHTTP(wordless{w}, req)
+	if allow := w.Header().Get("Allow"); allow != "" {
+		fail(w, failed(http.StatusMethodNotAllowed, fmt.Sprintf("cannot %s %q: it takes %s", req.Method, req.URL.Path, allow), describedWhere))
+		return
+	}
+	fail(w, failed(http.StatusNotFound, fmt.Sprintf("cannot find %q: no route has that path", req.URL.Path), describedWhere+"; an address for metrics has only those of level metrics"))
+}
+
+const describedWhere = "GET /v1/openapi.json describes the routes"
+
+// wordless keeps the headers of an answer only.
+type wordless struct{ http.ResponseWriter }
+
+func (wordless) WriteHeader(int)             {}
+func (wordless) Write(p []byte) (int, error) { return len(p), nil }
+
+// mux is the routes up to a level.
+func (s *Server) mux(most level) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		if r.level > most {
@@ -195,7 +228,7 @@ func decode(r *http.Request, v any) error {
 		return failed(http.StatusRequestEntityTooLarge, fmt.Sprintf("cannot read the request: it has more than %d bytes", big.Limit), "send large input to the run's stdin, and large files to a kept sandbox")
 	}
 	if err != nil {
-		return failed(http.StatusBadRequest, fmt.Sprintf("cannot read the request as JSON: %v", err), "GET /v1/openapi.json describes it")
+		return failed(http.StatusBadRequest, fmt.Sprintf("cannot read the request as JSON: %v", err), describedWhere)
 	}
 	return nil
 }

@@ -163,12 +163,20 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/sandboxes/s1/net", `{"allow":["pypi.org"],"for":"10m","reason":"x"}`, 404, `cannot find sandbox`},
 		{"POST", "/v1/runs", `{"args":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "more than 16777216 bytes"},
 		{"POST", "/v1/runs/r1/kill", "x", 404, "cannot find run"},
-		{"PATCH", "/v1/runs", "", 405, ""},
-		{"GET", "/", "", 404, ""},
+		{"PATCH", "/v1/runs", "", 405, `cannot PATCH \"/v1/runs\": it takes GET, HEAD, POST`},
+		{"GET", "/", "", 404, `cannot find \"/\"`},
+		{"GET", "/v1/nothing\u202e", "", 404, `GET /v1/openapi.json`},
 	} {
 		w := request(t, h, c.method, c.path, c.body)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.status, c.want)
+		}
+		var said struct{ Problems []client.Problem }
+		if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || len(said.Problems) == 0 || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: %q, %q is no list of problems", c.method, c.path, w.Header(), w.Body)
+		}
+		if allow := w.Header().Get("Allow"); (allow != "") != (c.status == http.StatusMethodNotAllowed) {
+			t.Errorf("%s %s: allowed is %q with status %d", c.method, c.path, allow, c.status)
 		}
 	}
 }
