@@ -85,6 +85,7 @@ var refusals = []struct {
 	{"unreadable input", []string{"exec", "--in", "$DIR/loop", "--in", "$DIR/file/below", "true"}},
 	{"special input", []string{"exec", "--in", "/dev/null", "true"}},
 	{"input names", []string{"exec", "--in", "$DIR/file:../x", "--in", "$DIR/file:/etc/x", "--in", "$DIR/file:", "--in", "$DIR/file:a:b", "--in", ":a", "true"}},
+	{"input of two meanings", []string{"exec", "--in", "$DIR/file:too", "true"}},
 	{"same input twice", []string{"exec", "--in", "$DIR/file", "--in", "$DIR/other:file", "true"}},
 	{"outputs", []string{"exec", "--out", "$DIR", "true"}},
 	{"output is a file", []string{"exec", "--out", "$DIR/file", "true"}},
@@ -129,6 +130,7 @@ func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "x")
 	write(t, dir, "other", "x")
+	write(t, dir, "file:too", "x")
 	write(t, dir, "hello.py", "x")
 	write(t, dir, "_rpc", "x")
 	write(t, dir, "bad.toml", "memry = \"1G\"\npids = -1\nmemory = 512\n[env]\nA = 1\n")

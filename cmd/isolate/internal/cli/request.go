@@ -354,17 +354,38 @@ func (r *reader) findHostFile() {
 	}
 }
 
-// readInput reads PATH or PATH:NAME.
+// readInput reads PATH or PATH:NAME. NAME has no colon, so that the last one
+// divides; PATH may have some. A text that is the path of a file as a whole
+// names that file, unless it can be meant both ways.
 func (r *reader) readInput(text string) (isolate.Input, error) {
-	source, target, named := strings.Cut(text, ":")
+	whole, err := r.abs(text)
+	colon := strings.LastIndexByte(text, ':')
 	switch {
-	case source == "":
+	case text == "":
 		return isolate.Input{}, errNoSource
-	case named && (target == "" || strings.Contains(target, ":")):
+	case colon < 0 || err != nil:
+		return isolate.Input{Source: whole}, err
+	}
+	target, isWhole := text[colon+1:], there(whole)
+	source, err := r.abs(text[:colon])
+	isDivided := colon > 0 && target != "" && there(source)
+	switch {
+	case isWhole && isDivided:
+		return isolate.Input{}, twoMeaningsError{text, text[:colon], target}
+	case isWhole:
+		return isolate.Input{Source: whole}, nil
+	case colon == 0:
+		return isolate.Input{}, errNoSource
+	case target == "" || !isDivided && strings.Contains(text[:colon], ":"):
 		return isolate.Input{}, errInputForm
 	}
-	source, err := r.abs(source)
 	return isolate.Input{Source: source, Target: target}, err
+}
+
+// there says whether a path leads to something, be it a link to nothing.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // contradictions are flags that cannot both be meant.

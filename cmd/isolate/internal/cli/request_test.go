@@ -77,6 +77,8 @@ func TestFlagsToCmd(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in/a.txt", "a")
 	write(t, dir, "b.txt", "b")
+	write(t, dir, "c:d.py", "c")
+	write(t, dir, "c:e:f", "c")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -94,6 +96,14 @@ func TestFlagsToCmd(t *testing.T) {
 			isolate.Cmd{
 				Args: []string{"true"}, Out: filepath.Join(dir, "o"),
 				In: []isolate.Input{{Source: filepath.Join(dir, "in")}, {Source: filepath.Join(dir, "b.txt"), Target: "sub/c.txt"}},
+			}},
+		{"files with colons", []string{"--in", "c:d.py", "--in", "c:d.py:x.py", "--in", "c:e:f", "--in", "c:e:f:y", "true"},
+			isolate.Cmd{
+				Args: []string{"true"},
+				In: []isolate.Input{
+					{Source: filepath.Join(dir, "c:d.py")}, {Source: filepath.Join(dir, "c:d.py"), Target: "x.py"},
+					{Source: filepath.Join(dir, "c:e:f")}, {Source: filepath.Join(dir, "c:e:f"), Target: "y"},
+				},
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

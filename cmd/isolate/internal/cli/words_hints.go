@@ -62,7 +62,7 @@ func notInside(res isolate.Result, r request) string {
 		return ""
 	}
 	in := filepath.Clean(r.hostFile)
-	if strings.Contains(in, "/") && filepath.IsLocal(in) {
+	if strings.Contains(in, "/") && !strings.Contains(in, ":") && filepath.IsLocal(in) {
 		in += ":" + in
 	}
 	return fmt.Sprintf("%q is a file of the host, and the program does not see it: add --in %s to copy it in; \"isolate run\" copies a program in by itself", r.hostFile, shellWord(in))

@@ -17,10 +17,24 @@ var (
 	errInputForm = errors.New("it is not PATH or PATH:NAME")
 )
 
+// twoMeaningsError is PATH:NAME where there are both PATH and a file whose own
+// name is all of it.
+type twoMeaningsError struct{ whole, path, name string }
+
+func (e twoMeaningsError) Error() string {
+	return fmt.Sprintf("%q is a file, and so is %q, which would be copied as %q", e.whole, e.path, e.name)
+}
+
 // wrongValue is a value that cannot be read.
 func wrongValue(flag string, err error) plan.Problem {
 	var p policy.Problem
+	var two twoMeaningsError
 	switch {
+	case errors.As(err, &two):
+		return plan.Problem{
+			What:   fmt.Sprintf("cannot use flag --%s: %v", flag, err),
+			Remedy: fmt.Sprintf("for the first write --%s %s\nfor the second choose another name than %q", flag, shellWord(two.whole+":NAME"), two.name),
+		}
 	case errors.As(err, &p):
 		return plan.Problem{What: "--" + flag + ": " + p.What, Remedy: p.Hint}
 	case errors.Is(err, errNoSource), errors.Is(err, errInputForm):
