@@ -76,11 +76,11 @@ func (r *reader) readFile(args []string) {
 	r.request.cmd.Answer = isolate.FindAnswer
 	var lang string
 	read(r, "lang", &lang, func(text string) (string, error) {
-		if _, known := program.Suffix(text); !known {
-			r.add(unknownLanguage(text, program.Languages()))
-			text = ""
+		known := program.Language(text)
+		if known == "" {
+			r.add(unknownLanguage(text))
 		}
-		return text, nil
+		return known, nil
 	})
 	if len(args) == 0 || args[0] == "" {
 		if len(args) > 0 || len(r.flags.many("explain")) == 0 {

@@ -47,7 +47,13 @@ func programTooLarge(most int) plan.Problem {
 	}
 }
 
-func unknownLanguage(name string, all []string) plan.Problem {
+func unknownLanguage(name string) plan.Problem {
+	all := program.Languages()
+	for i, l := range all {
+		if also := program.Aliases(l); len(also) > 0 {
+			all[i] += " (" + strings.Join(also, ", ") + ")"
+		}
+	}
 	return plan.Problem{
 		What:   fmt.Sprintf("cannot use flag --lang: there is no language %q here", name),
 		Remedy: "write one of " + strings.Join(all, ", ") + "\nany other interpreter is named by a \"#!\" line, or by \"isolate exec --in FILE -- INTERPRETER FILE\"",

@@ -33,7 +33,10 @@ const TypeScript = "ts"
 
 // language is one that a suffix stands for.
 type language struct {
-	name     string
+	name string
+	// also are its other names: those that people type, and models write
+	// behind the fence of a block.
+	also     []string
 	suffixes []string
 	command  []string
 	// byLine lets a "#!" line choose another interpreter than command.
@@ -43,13 +46,13 @@ type language struct {
 // languages are tried in order. JavaScript has three suffixes because they
 // mean different kinds of modules to its interpreter.
 var languages = []language{
-	{name: "python", suffixes: []string{".py"}, command: []string{"python3"}},
-	{name: "js", suffixes: []string{".js", ".mjs", ".cjs"}, command: []string{"node"}},
-	{name: TypeScript, suffixes: []string{".ts", ".mts", ".cts"}, command: []string{"node"}},
-	{name: "sh", suffixes: []string{".sh"}, command: []string{"sh"}, byLine: true},
+	{name: "python", also: []string{"py", "python3"}, suffixes: []string{".py"}, command: []string{"python3"}},
+	{name: "js", also: []string{"javascript", "mjs", "node", "nodejs"}, suffixes: []string{".js", ".mjs", ".cjs"}, command: []string{"node"}},
+	{name: TypeScript, also: []string{"typescript"}, suffixes: []string{".ts", ".mts", ".cts"}, command: []string{"node"}},
+	{name: "sh", also: []string{"shell"}, suffixes: []string{".sh"}, command: []string{"sh"}, byLine: true},
 	{name: "bash", suffixes: []string{".bash"}, command: []string{"bash"}},
-	{name: "perl", suffixes: []string{".pl"}, command: []string{"perl"}},
-	{name: "ruby", suffixes: []string{".rb"}, command: []string{"ruby"}},
+	{name: "perl", also: []string{"pl"}, suffixes: []string{".pl"}, command: []string{"perl"}},
+	{name: "ruby", also: []string{"rb"}, suffixes: []string{".rb"}, command: []string{"ruby"}},
 }
 
 // Languages are the names that Choose and Suffix take, in a fixed order.
@@ -59,6 +62,28 @@ func Languages() []string {
 		names[i] = l.name
 	}
 	return names
+}
+
+// Aliases are the other names of a language of Languages.
+func Aliases(lang string) []string {
+	for _, l := range languages {
+		if l.name == lang {
+			return l.also
+		}
+	}
+	return nil
+}
+
+// Language is the name in Languages of what somebody calls a language, in
+// whatever case; empty if there is none.
+func Language(called string) string {
+	called = strings.ToLower(called)
+	for _, l := range languages {
+		if l.name == called || slices.Contains(l.also, called) {
+			return l.name
+		}
+	}
+	return ""
 }
 
 // Suffix is the ending of a file in a language; false if there is no such one.

@@ -61,17 +61,23 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Every language has a suffix by which a program without a name gets one.
+// Every language has a suffix by which a program without a name gets one, and
+// no name that another has.
 func TestLanguages(t *testing.T) {
 	for _, l := range Languages() {
+		for _, called := range append(Aliases(l), l, strings.ToUpper(l)) {
+			if got := Language(called); got != l {
+				t.Errorf("%q is %q, want %q", called, got, l)
+			}
+		}
 		suffix, ok := Suffix(l)
 		start, err := Choose("program"+suffix, "", nil, 0o600)
 		if !ok || err != nil || start.Language != l {
 			t.Errorf("%s: suffix %q, %v, starts as %+v, %v", l, suffix, ok, start, err)
 		}
 	}
-	if s, ok := Suffix("cobol"); ok {
-		t.Errorf("cobol: %q", s)
+	if s, ok := Suffix("cobol"); ok || Language("cobol") != "" || Language("") != "" {
+		t.Errorf("cobol: %q, %q", s, Language("cobol"))
 	}
 }
 

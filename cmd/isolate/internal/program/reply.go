@@ -2,20 +2,8 @@ package program
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
-
-// tags are what models write behind the fence of a block, by language.
-var tags = map[string][]string{
-	"python":   {"python", "py", "python3"},
-	"js":       {"js", "javascript", "mjs", "node"},
-	TypeScript: {"ts", "typescript"},
-	"sh":       {"sh", "shell"},
-	"bash":     {"bash"},
-	"perl":     {"perl", "pl"},
-	"ruby":     {"ruby", "rb"},
-}
 
 // Reply takes the program out of a model's reply: the first fenced block with
 // a tag of the language, or without any tag; else all of the reply. Without a
@@ -23,15 +11,13 @@ var tags = map[string][]string{
 func Reply(text []byte, lang string) (code []byte, language string) {
 	if lang == "" {
 		for _, b := range blocks(text) {
-			for l, t := range tags {
-				if slices.Contains(t, b.tag) {
-					return b.code, l
-				}
+			if l := Language(b.tag); l != "" {
+				return b.code, l
 			}
 		}
 	}
 	for _, b := range blocks(text) {
-		if b.tag == "" || lang != "" && slices.Contains(tags[lang], b.tag) {
+		if b.tag == "" || lang != "" && Language(b.tag) == lang {
 			return b.code, lang
 		}
 	}
