@@ -181,7 +181,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
 	proc, err := b.sandbox.Prepare(patience(ctx, b.wall(c)), prog)
 	if err != nil {
-		return Result{}, explainDir(err, prog.Dir)
+		return Result{}, explainDir(err, prog.Dir, with)
 	}
 	if err := proc.Check(); err != nil {
 		proc.Abort()
@@ -247,13 +247,17 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 }
 
 // explainDir says a working directory that is not there in words of its own: it
-// is the one thing of a command that only the far side can know.
-func explainDir(err error, dir string) error {
+// is the one thing of a command that only the far side can know. Nothing can be
+// copied in with a program of a kept sandbox.
+func explainDir(err error, dir string, with company) error {
+	remedy := "copy a directory there (--in DIR:NAME), or leave it out to work in /workspace"
+	if with == amongOthers {
+		remedy = "make it in the sandbox first, or leave it out to work in /workspace"
+	}
 	for _, errno := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP} {
 		if errors.Is(err, errno) && strings.Contains(err.Error(), "enter "+strconv.Quote(dir)) {
 			return &plan.Refusal{Cause: err, Problems: []plan.Problem{{
-				What: "cannot work in " + strconv.Quote(dir), Rule: errno.Error(),
-				Remedy: "copy a directory there (--in DIR:NAME), or leave it out to work in /workspace",
+				What: "cannot work in " + strconv.Quote(dir), Rule: errno.Error(), Remedy: remedy,
 			}}}
 		}
 	}

@@ -18,14 +18,16 @@ const listMax = 10000
 
 // fileError gives an error of a path in a sandbox its status.
 func fileError(path string, err error) error {
+	what := fmt.Sprintf("cannot use %q: %v", path, err)
 	status, remedy := http.StatusUnprocessableEntity, "give the path of a file below /workspace, without links in it"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		status, remedy = http.StatusNotFound, ""
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
-		status, remedy = http.StatusInsufficientStorage, "make the sandbox with a policy that has a larger disk"
+		what, status = err.Error(), http.StatusInsufficientStorage // it has the path
+		remedy = "remove something in it, or make the sandbox with a policy that has a larger disk, or more inodes"
 	}
-	return failed(status, fmt.Sprintf("cannot use %q: %v", path, err), remedy)
+	return failed(status, what, remedy)
 }
 
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) error {

@@ -360,6 +360,9 @@ func (c *inCopy) place(dst *os.File, target string, produce func(temp string) er
 		// It is not there when it could not be made, and no error of the
 		// clean-up matters more than the one at hand.
 		dirfd.Remove(dst, temp)
+		if errno := unix.Errno(0); strings.Contains(err.Error(), temp) && errors.As(err, &errno) {
+			err = errno // a name that nobody gave tells nobody anything
+		}
 		return fmt.Errorf("cannot write %s: %w", dirfd.Shown(target), err)
 	}
 	c.owner[target] = c.input
@@ -368,14 +371,23 @@ func (c *inCopy) place(dst *os.File, target string, produce func(temp string) er
 
 // explain adds which limit a full workspace met and what to do.
 func (c *inCopy) explain(dir *os.File, err error) error {
+	if met, flag := limitMet(dir, err); met != "" {
+		return fmt.Errorf("%w: %w", err, overLimit(met+"; raise it with "+flag))
+	}
+	return err
+}
+
+// limitMet says which limit a full workspace met, and which flag sets it. Both
+// are empty if err is about something else.
+func limitMet(dir *os.File, err error) (met, flag string) {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return err
+		return "", ""
 	}
 	files, size := capacity(dir)
 	if files.total > 0 && files.free == 0 {
-		return fmt.Errorf("%w: %w", err, overLimit(fmt.Sprintf("the workspace has its limit of %d files and directories; raise it with --inodes", files.total)))
+		return fmt.Sprintf("the workspace has its limit of %d files and directories", files.total), "--inodes"
 	}
-	return fmt.Errorf("%w: %w", err, overLimit(fmt.Sprintf("the workspace is full, its disk limit is %s; raise it with --disk", bytesText(size.total))))
+	return "the workspace is full, its disk limit is " + bytesText(size.total), "--disk"
 }
 
 // amount is how much a file system holds; all 0 when it does not say.

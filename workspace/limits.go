@@ -80,8 +80,8 @@ func (l Limits) filled() (Limits, error) {
 	return l, nil
 }
 
-// ErrLimit is what the error of a CopyIn is (errors.Is) that does not fit into
-// its Limits or into the workspace. The text of the error says what to do.
+// ErrLimit is what the error of a CopyIn or Put is (errors.Is) that does not fit
+// into its Limits or into the workspace. That of a CopyIn says what to do.
 var ErrLimit = errors.New("over a limit")
 
 // overLimit is the text of such an error.

@@ -48,7 +48,7 @@ func Put(ctx context.Context, dir *os.File, rel string, mode uint32, from io.Rea
 	c := &inCopy{ctx: ctx, lim: lim, owner: map[string]int{}, buf: make([]byte, bufSize)}
 	dst, err := c.descend(dir, strings.TrimPrefix(path.Dir("/"+rel), "/"))
 	if err != nil {
-		return Entry{}, fmt.Errorf("cannot write %s: %w", dirfd.Shown(rel), c.explain(dir, err))
+		return Entry{}, fmt.Errorf("cannot write %s: %w", dirfd.Shown(rel), named(dir, err))
 	}
 	defer dst.Close()
 	entry := Entry{Path: rel, Mode: octal(filePerm(mode))}
@@ -67,9 +67,18 @@ func Put(ctx context.Context, dir *os.File, rel string, mode uint32, from io.Rea
 		return errors.Join(err, f.Close())
 	})
 	if err != nil {
-		return Entry{}, c.explain(dir, err)
+		return Entry{}, named(dir, err)
 	}
 	return entry, nil
+}
+
+// named adds which limit a full workspace met. What can be done about it is for
+// who keeps the workspace to say.
+func named(dir *os.File, err error) error {
+	if met, _ := limitMet(dir, err); met != "" {
+		return fmt.Errorf("%w: %w", err, overLimit(met))
+	}
+	return err
 }
 
 // bounded reads no more than left bytes, and fails if there are more.
