@@ -94,8 +94,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		o.Dir = DefaultDir()
 	}
 	var waiting *container.Waiting
+	var look plan.Look
 	var err error
 	if o.Expect == OneCell {
+		look = plan.LookAhead()
 		if waiting, err = container.Ahead(); err != nil {
 			return nil, err
 		}
@@ -116,8 +118,10 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 			return nil, errors.Join(err, base.Close())
 		}
 	}
+	facts := gatherFacts(base, o, checks)
+	facts.Host = look
 	r := &Runtime{
-		options: o, base: base, facts: gatherFacts(base, o, checks), begun: begun,
+		options: o, base: base, facts: facts, begun: begun,
 		queue: newQueue(o.MaxSandboxes, o.MaxWaiting), closing: make(chan struct{}),
 		cells: map[string]*cell{}, plans: map[string]cachedPlan{}, live: map[*box]bool{},
 	}

@@ -22,16 +22,20 @@ func sockPair() (ours sock, theirs *os.File, err error) {
 	if err != nil {
 		return sock{}, nil, fmt.Errorf("cannot make socket pair: %w", err)
 	}
-	err = unix.SetsockoptInt(fd[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
-	if err == nil {
-		err = unix.SetNonblock(fd[0], true)
-	}
-	if err != nil {
+	if err := prepareSock(fd[0]); err != nil {
 		unix.Close(fd[0])
 		unix.Close(fd[1])
 		return sock{}, nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
 	return sock{os.NewFile(uintptr(fd[0]), "supervisor")}, os.NewFile(uintptr(fd[1]), "far side"), nil
+}
+
+// prepareSock makes a descriptor our end: who sent is known, and deadlines hold.
+func prepareSock(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return err
+	}
+	return unix.SetNonblock(fd, true)
 }
 
 func (s sock) close() error {

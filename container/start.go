@@ -38,10 +38,13 @@ type Waiting struct {
 // Ahead is Spawn before Open, for a program that is going to need a cell. It is
 // nil where Open may move this process to another cgroup, as on version 2: who
 // stayed behind could not be born into the keepers' (it would need rights on
-// what is above both), and kept the old one from having controllers.
+// what is above both), and kept the old one from having controllers. It may have
+// been begun before main (early.go).
 func Ahead() (*Waiting, error) {
-	if place, err := cgroup.Here(); err != nil || place.Movable() {
-		return nil, err
+	place, err := cgroup.Here()
+	wanted := err == nil && !place.Movable()
+	if w := takeEarly(wanted); w != nil || !wanted {
+		return w, err
 	}
 	return Spawn()
 }
@@ -82,6 +85,10 @@ type newcomer struct {
 	pid   int           // of the keeper
 	pidfd int           // of pid; a number may come to mean another process
 	alone chan struct{} // closed when nsexec's other processes are gone
+
+	// image is the keeper, for a process that was begun early: it has been told
+	// its configuration, and waits for this. nil for others, which have it.
+	image *os.File
 }
 
 // startNewcomer starts the process. It is given the keeper as a sealed memfd: no
@@ -107,10 +114,9 @@ func startNewcomer(control *os.File) (*newcomer, error) {
 	}
 	call, theirCall := os.NewFile(uintptr(pair[0]), "call"), os.NewFile(uintptr(pair[1]), "call")
 	defer theirCall.Close()
-	limit := unix.NsecToTimeval(farSideTimeout.Nanoseconds())
-	if err := unix.SetsockoptTimeval(pair[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+	if err := boundAnswers(pair[0]); err != nil {
 		call.Close()
-		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
+		return nil, err
 	}
 	words, theirWords, err := os.Pipe()
 	if err != nil {
@@ -140,6 +146,15 @@ func startNewcomer(control *os.File) (*newcomer, error) {
 	return &newcomer{first: first, call: call, words: words, alone: make(chan struct{})}, nil
 }
 
+// boundAnswers bounds how long is waited for what nsexec says.
+func boundAnswers(call int) error {
+	limit := unix.NsecToTimeval(farSideTimeout.Nanoseconds())
+	if err := unix.SetsockoptTimeval(call, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		return fmt.Errorf("cannot prepare socket pair: %w", err)
+	}
+	return nil
+}
+
 // enter has the process make the namespaces of the configuration and run the
 // keeper in them, born into the cgroup group; nil is ours. If it fails the
 // process is gone.
@@ -152,6 +167,7 @@ func (n *newcomer) enter(config *configs.Config, group *os.File) error {
 		return errors.Join(err, n.abandon())
 	}
 	n.call.Close()
+	n.image.Close() // of nil: nothing
 	n.call = nil
 	go func() {
 		defer close(n.alone)
@@ -165,6 +181,7 @@ func (n *newcomer) abandon() error {
 	_ = unix.Kill(-n.first, unix.SIGKILL)
 	reapGroup(n.first)
 	n.call.Close()
+	n.image.Close() // of nil: nothing
 	err := n.said()
 	n.words.Close()
 	return err
@@ -174,10 +191,19 @@ func (n *newcomer) abandon() error {
 // with the cgroup for enter.c, then the configuration for nsexec.
 func (n *newcomer) tell(config *configs.Config, group *os.File) error {
 	var rights []byte
+	words := []byte{0}
+	switch {
+	case n.image == nil:
+		words = append(words, bootstrap(config)...)
+	case group != nil:
+		return errors.New("a process that was begun early is in no cgroup of the keepers")
+	default:
+		rights = unix.UnixRights(int(n.image.Fd()))
+	}
 	if group != nil {
 		rights = unix.UnixRights(int(group.Fd()))
 	}
-	if err := unix.Sendmsg(int(n.call.Fd()), append([]byte{0}, bootstrap(config)...), rights, nil, unix.MSG_NOSIGNAL); err != nil {
+	if err := unix.Sendmsg(int(n.call.Fd()), words, rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("cannot tell the new process of its cell: %w", err)
 	}
 	var pids struct {
@@ -240,12 +266,12 @@ func (n *newcomer) said() error {
 
 // The attributes of nsexec's configuration, libcontainer/message_linux.go.
 const (
-	initMsg          = 62000
-	cloneFlagsAttr   = 27281
-	uidMapAttr       = 27283
-	gidMapAttr       = 27284
-	setgroupAttr     = 27285
-	rootlessEUIDAttr = 27287
+	initMsg          = C.INIT_MSG
+	cloneFlagsAttr   = C.CLONE_FLAGS_ATTR
+	uidMapAttr       = C.UID_MAP_ATTR
+	gidMapAttr       = C.GID_MAP_ATTR
+	setgroupAttr     = C.SETGROUP_ATTR
+	rootlessEUIDAttr = C.ROOTLESS_EUID_ATTR
 )
 
 // bootstrap writes the configuration in nsexec's words: a netlink message.

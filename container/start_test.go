@@ -49,6 +49,49 @@ func TestBootstrapIsLibcontainers(t *testing.T) {
 	}
 }
 
+// What is said before the Go run time is what would be said after it.
+func TestEarlyWordsAreTheSame(t *testing.T) {
+	for _, id := range [][2]int{{0, 0}, {0, 5}, {1500, 1500}, {1, 4294967294}} {
+		if got, want := earlyWords(id[0], id[1]), bootstrap(cellConfig("/", id[0], id[1])); !bytes.Equal(got, want) {
+			t.Errorf("user %v:\n%q, want\n%q", id, got, want)
+		}
+	}
+}
+
+// A process that was begun early becomes a keeper in new namespaces.
+func TestEarly(t *testing.T) {
+	testenv.Require(t, testenv.UserNS)
+	place, err := cgroup.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if place.Movable() {
+		t.Skip("needs cgroup v1 or hybrid: on v2 nothing is begun early")
+	}
+	beginEarly()
+	w, err := Ahead()
+	if err != nil || w.proc == nil || w.proc.image == nil {
+		t.Fatalf("what was begun is not what is there: %+v, %v", w, err)
+	}
+	if err := w.proc.enter(cellConfig("/", os.Geteuid(), os.Getegid()), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []namespaces.Kind{namespaces.User, namespaces.Mount, namespaces.Net, namespaces.IPC} {
+		its, err := namespaces.Inode(w.proc.pid, k)
+		ours, ownErr := namespaces.OwnInode(k)
+		if err != nil || ownErr != nil || its == ours {
+			t.Errorf("%s: %d, ours is %d; %v, %v", k, its, ours, err, ownErr)
+		}
+	}
+	w.proc.kill()
+	w.proc.wait()
+	_ = w.control.close()
+
+	if takeEarly(true) != nil {
+		t.Error("one process is taken twice")
+	}
+}
+
 // A program with more rights than who started it, as a set-uid one, executes
 // nothing because of variables and descriptors that it was started with.
 func TestNoCellWithBorrowedRights(t *testing.T) {

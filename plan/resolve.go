@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/isolate-run/isolate/namespaces"
 	"github.com/isolate-run/isolate/policy"
@@ -48,10 +49,23 @@ type Facts struct {
 	OwnPorts []int
 	// Surroundings are the paths that give the host away.
 	Surroundings policy.Surroundings
-	// Source is where the file view looks.
+	// Source is where the file view looks. Host is what it finds there; nil has
+	// it looked at for each plan.
 	Source rootfs.Source
+	Host   Look
 	// Masks are the files and directories of /proc to cover.
 	MaskedFiles, MaskedDirs []string
+}
+
+// Look says what the file view finds on the host.
+type Look func() *rootfs.Host
+
+// LookAhead begins to look, for the only plan that is going to be made: it is
+// done beside what else has to be found out first.
+func LookAhead() Look {
+	look := sync.OnceValue(func() *rootfs.Host { return rootfs.Look(rootfs.Source{}) })
+	go look()
+	return look
 }
 
 // Have is whether the machine has a thing.
@@ -312,13 +326,20 @@ func (r *resolver) root(files []rootfs.CopiedFile, binds []rootfs.BoundDir) {
 	var err error
 	if r.policy.Rootfs == "" {
 		r.plan.Root = "host"
-		r.plan.View, err = rootfs.HostView(r.facts.Source, id, m, files, binds)
+		r.plan.View, err = rootfs.HostView(r.host(), id, m, files, binds)
 	} else {
 		err = r.directory(id, m, files, binds)
 	}
 	if err != nil {
 		r.refuse("cannot prepare the file view", cause(err), "see isolate doctor")
 	}
+}
+
+func (r *resolver) host() *rootfs.Host {
+	if r.facts.Host != nil {
+		return r.facts.Host()
+	}
+	return rootfs.Look(r.facts.Source)
 }
 
 // directory makes the view of a directory of the author's.

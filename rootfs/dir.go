@@ -40,7 +40,7 @@ func DirView(dir BoundDir, s Source, id Identity, m Machine, files []CopiedFile,
 	}}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: Skeleton, Size: size})
 	identityFiles(t, id)
-	skeleton(t, id, m)
+	skeleton(t, id, m, cpuFlags())
 	for _, f := range files {
 		t.file(f.Target, f.Content, f.Mode)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -38,6 +39,39 @@ var topDirs = []string{"bin", "lib", "lib32", "lib64", "libx32", "sbin"}
 // rootSize bounds the tmpfs of the root itself in bytes, without copied files.
 const rootSize = 4 << 20
 
+// Host is what a view shows of the host, as Look finds it. It depends on no
+// policy, so it can be looked at before there is one.
+type Host struct {
+	source   Source
+	stages   []Stage
+	links    []hostLink // /bin and others that lead into /usr; files of /etc
+	etcDirs  []string   // below /etc
+	etcFiles []etcFile
+	cpuFlags string
+}
+
+type hostLink struct{ name, to string }
+
+// etcFile is a small file, or one that is bound because it is not.
+type etcFile struct {
+	name    string // below /etc
+	content []byte
+	bound   bool
+}
+
+// Look looks at the host. What cannot be read is not there.
+func Look(s Source) *Host {
+	h := &Host{source: s, stages: hostStages(s), cpuFlags: cpuFlags()}
+	for _, d := range topDirs {
+		// one that is a link to a part of /usr
+		if to, err := os.Readlink(s.at(d)); err == nil && insideUsr(to) {
+			h.links = append(h.links, hostLink{"/" + d, to})
+		}
+	}
+	h.etc()
+	return h
+}
+
 // hostStages are the stages of the host view without binds.
 func hostStages(s Source) []Stage {
 	names := []string{"usr"}
@@ -53,30 +87,57 @@ func hostStages(s Source) []Stage {
 	return append(stages, Stage{Source: s.at("dev"), Name: Dev})
 }
 
+// etc looks for the parts of the host's /etc that are shown.
+func (h *Host) etc() {
+	s := h.source
+	for _, d := range expand(s.at("/etc"), etcDirs) {
+		if fi, err := os.Lstat(s.at("/etc/" + d)); err == nil && fi.IsDir() && fi.Mode().Perm()&0o5 == 0o5 {
+			h.etcDirs = append(h.etcDirs, d)
+		}
+	}
+	sort.Strings(h.etcDirs)
+	for _, name := range etcFiles {
+		fi, err := os.Stat(s.at("/etc/" + name))
+		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEtcFile || fi.Mode().Perm()&0o4 == 0 {
+			continue
+		}
+		if fi.Size() > maxCopied {
+			h.etcFiles = append(h.etcFiles, etcFile{name: name, bound: true})
+		} else if b, err := os.ReadFile(s.at("/etc/" + name)); err == nil {
+			h.etcFiles = append(h.etcFiles, etcFile{name: name, content: b})
+		}
+	}
+	h.links = append(h.links, hostLink{"/etc/mtab", "/proc/self/mounts"})
+	if to, err := os.Readlink(s.at("/etc/os-release")); err == nil && insideUsr(path.Join("/etc", to)) {
+		h.links = append(h.links, hostLink{"/etc/os-release", to})
+	}
+	if to, err := os.Readlink(s.at("/etc/localtime")); err == nil && insideUsr(path.Join("/etc", to)) {
+		// the host's zone tells where it is
+		h.links = append(h.links, hostLink{"/etc/localtime", "/usr/share/zoneinfo/UTC"})
+	}
+}
+
 // HostView is the host's /usr and friends, read-only, under a generated /etc:
 // nothing of /home, /root, /run or /var.
-func HostView(s Source, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
+func HostView(h *Host, id Identity, m Machine, files []CopiedFile, binds []BoundDir) (View, error) {
 	t := newTree(New)
 	size := int64(rootSize)
 	for _, f := range files {
 		size += int64(len(f.Content))
 	}
 	t.ops = append(t.ops, Op{Kind: Tmpfs, Target: New, Size: size})
-	v := View{Stages: hostStages(s)}
+	v := View{Stages: slices.Clone(h.stages)}
 	for _, stage := range v.Stages {
 		if dir := path.Base(stage.Name); dir != "etc" && stage.Name != Dev {
 			t.bind(stage.Name, "/"+dir)
 		}
 	}
-	for _, d := range topDirs {
-		// one that is a link to a part of /usr
-		if to, err := os.Readlink(s.at(d)); err == nil && insideUsr(to) {
-			t.link("/"+d, to)
-		}
-	}
 	identityFiles(t, id)
-	hostEtc(t, s, StageDir+"/etc")
-	skeleton(t, id, m)
+	h.bindEtc(t)
+	for _, l := range h.links {
+		t.link(l.name, l.to)
+	}
+	skeleton(t, id, m, h.cpuFlags)
 	addBinds(t, &v, files, binds)
 	t.ops = append(t.ops, Op{Kind: Seal, Target: New})
 	devices(t)
@@ -88,36 +149,17 @@ func insideUsr(link string) bool {
 	return strings.HasPrefix(path.Clean("/"+link), "/usr/")
 }
 
-// hostEtc adds the parts of the host's /etc that are there.
-func hostEtc(t *tree, s Source, stage string) {
-	var dirs []string
-	for _, d := range expand(s.at("/etc"), etcDirs) {
-		if fi, err := os.Lstat(s.at("/etc/" + d)); err == nil && fi.IsDir() && fi.Mode().Perm()&0o5 == 0o5 {
-			dirs = append(dirs, d)
-		}
-	}
-	sort.Strings(dirs)
-	for _, d := range dirs {
+// bindEtc adds what is shown of the host's /etc.
+func (h *Host) bindEtc(t *tree) {
+	const stage = StageDir + "/etc"
+	for _, d := range h.etcDirs {
 		t.bind(stage+"/"+d, "/etc/"+d)
 	}
-	for _, name := range etcFiles {
-		fi, err := os.Stat(s.at("/etc/" + name))
-		if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxEtcFile || fi.Mode().Perm()&0o4 == 0 {
-			continue
+	for _, f := range h.etcFiles {
+		t.file("/etc/"+f.name, f.content, 0o644)
+		if f.bound {
+			t.ops = append(t.ops, Op{Kind: Bind, Target: t.base + "/etc/" + f.name, Source: stage + "/" + f.name})
 		}
-		if fi.Size() > maxCopied {
-			t.file("/etc/"+name, nil, 0o644)
-			t.ops = append(t.ops, Op{Kind: Bind, Target: t.base + "/etc/" + name, Source: stage + "/" + name})
-		} else if b, err := os.ReadFile(s.at("/etc/" + name)); err == nil {
-			t.file("/etc/"+name, b, 0o644)
-		}
-	}
-	t.link("/etc/mtab", "/proc/self/mounts")
-	if to, err := os.Readlink(s.at("/etc/os-release")); err == nil && insideUsr(path.Join("/etc", to)) {
-		t.link("/etc/os-release", to)
-	}
-	if to, err := os.Readlink(s.at("/etc/localtime")); err == nil && insideUsr(path.Join("/etc", to)) {
-		t.link("/etc/localtime", "/usr/share/zoneinfo/UTC") // the host's zone tells where it is
 	}
 }
 
@@ -154,7 +196,7 @@ func expand(dir string, list []string) []string {
 }
 
 // skeleton adds the mount points of a sandbox and the generated /sys.
-func skeleton(t *tree, id Identity, m Machine) {
+func skeleton(t *tree, id Identity, m Machine, cpuFlags string) {
 	for _, d := range []string{"/proc", "/dev", "/dev/shm", "/dev/pts", "/workspace", "/tmp", id.Home, Empty, "/run", "/var", "/var/tmp", "/opt", "/mnt", "/srv", "/root"} {
 		t.dir(d)
 	}
@@ -162,7 +204,7 @@ func skeleton(t *tree, id Identity, m Machine) {
 	if m.NodeModules != "" {
 		t.link("/node_modules", m.NodeModules)
 	}
-	machineFiles(t, m, cpuFlags())
+	machineFiles(t, m, cpuFlags)
 	t.link("/dev/fd", "/proc/self/fd")
 	t.link("/dev/stdin", "/proc/self/fd/0")
 	t.link("/dev/stdout", "/proc/self/fd/1")

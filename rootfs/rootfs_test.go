@@ -32,7 +32,7 @@ func TestOperationsAreOrdered(t *testing.T) {
 	root := tree1(t, []string{"usr/lib", "etc/alternatives", "dev", "lib64", "opt"}, map[string]string{"bin": "usr/bin", "sbin": "../outside"})
 	files := []CopiedFile{{Target: "/data/a/b", Content: []byte("x"), Mode: 0o444}}
 	binds := []BoundDir{{Source: "/srv/x", Target: "/data/c"}, {Source: "/srv/y", Target: "/opt/y"}}
-	host, err := HostView(Source{Root: root}, id, Machine{CPUs: 2, Memory: 1 << 20}, files, binds)
+	host, err := HostView(Look(Source{Root: root}), id, Machine{CPUs: 2, Memory: 1 << 20}, files, binds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestOperationsAreOrdered(t *testing.T) {
 // Devices come after Seal: they cannot be opened on a nodev mount; everything
 // else comes before.
 func TestOnlyDevicesFollowSeal(t *testing.T) {
-	v, err := HostView(Source{Root: tree1(t, []string{"usr", "etc", "dev"}, nil)}, id, Machine{CPUs: 1, Memory: 1}, nil, nil)
+	v, err := HostView(Look(Source{Root: tree1(t, []string{"usr", "etc", "dev"}, nil)}), id, Machine{CPUs: 1, Memory: 1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -279,16 +279,21 @@ static void carry(int fd, int argc, char **argv, const struct wanted *w)
 	free(f.at);
 }
 
+// Of package container, in the whole program: begins what main needs first.
+extern void isolate_early_begin(void) __attribute__((weak));
+
 __attribute__((constructor)) static void ahead(int argc, char **argv)
 {
 	if (argc < 2 || (strcmp(argv[1], "exec") != 0 && strcmp(argv[1], "run") != 0 && strcmp(argv[1], "shell") != 0))
 		return;
 	struct wanted w = {0};
-	int fd = scan(argv, &w) == 0 ? reach() : -1;
-	if (fd >= 0) {
+	int here = scan(argv, &w) != 0, fd = reach();
+	if (fd >= 0 && !here)
 		carry(fd, argc, argv, &w);
+	if (fd >= 0)
 		close(fd);
-	}
+	else if (isolate_early_begin)
+		isolate_early_begin();
 }
 
 #endif

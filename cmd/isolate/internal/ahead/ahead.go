@@ -7,8 +7,9 @@
 // like those of package container. It looks for the words exec, run and shell
 // in the command line, connects to the server's socket, passes the command line and
 // descriptors, forwards signals, and exits with the code it is told. It parses
-// no flag beyond the few whose meaning it needs, knows nothing of sandboxes,
-// and where there is no server main runs as ever.
+// no flag beyond the few whose meaning it needs and knows nothing of sandboxes.
+// Where there is no server main runs as ever, and package container begins here
+// with the cell that main is going to need.
 //
 // The protocol is package client's. It needs Linux (signalfd, SCM_RIGHTS) and
 // glibc, whose constructors get the command line; elsewhere it is empty.
