@@ -21,7 +21,8 @@ import (
 type Blank struct {
 	cell *Cell
 
-	leaf    *cgroup.Leaf // of the first seat; nil if it could not be made
+	seat    chan struct{} // closed when leaf or needErr is set
+	leaf    *cgroup.Leaf  // of the first seat; nil if it could not be made
 	needErr error
 	err     error
 	built   chan struct{} // closed when the namespaces are there, or err is set
@@ -37,13 +38,16 @@ func (b *Base) Begin(w *Waiting) (*Blank, error) {
 			return nil, err
 		}
 	}
-	n := &Blank{cell: &Cell{base: b, control: w.control}, built: make(chan struct{})}
+	n := &Blank{cell: &Cell{base: b, control: w.control}, built: make(chan struct{}), seat: make(chan struct{})}
 	go func() {
 		n.err = n.cell.start(w)
 		close(n.built)
 	}()
+	go func() {
+		n.leaf, n.needErr = b.Cgroup.NewLeaf()
+		close(n.seat)
+	}()
 	runtime.Gosched() // what was begun takes longest: it goes first
-	n.leaf, n.needErr = b.Cgroup.NewLeaf()
 	return n, nil
 }
 
@@ -86,7 +90,7 @@ func (n *Blank) Furnish(ctx context.Context, p plan.Plan) (*Cell, error) {
 // plan's first sandbox needs.
 func (n *Blank) order(p plan.Plan) ([]order, error) {
 	orders, err := n.orderRoot(p.View)
-	if err == nil {
+	if <-n.seat; err == nil {
 		err = n.needErr
 	}
 	if err != nil {
@@ -156,6 +160,7 @@ func (n *Blank) Close() error {
 	}
 	n.used = true
 	<-n.built
+	<-n.seat
 	if n.cell.first == nil && n.cell.template == nil && n.leaf != nil {
 		n.cell.first = &Seat{cell: n.cell, leaf: n.leaf}
 	}

@@ -391,12 +391,13 @@ func (r *resolver) filter() error {
 
 // finish computes the digests.
 func (r *resolver) finish() (Plan, error) {
+	view := r.plan.View.Sum()
 	key := struct {
-		View    rootfs.View
+		View    []byte
 		ID      namespaces.Identity
 		Preload *preload.Spec `json:",omitempty"`
 		Env     []string      `json:",omitempty"` // that it is started with
-	}{View: r.plan.View, ID: r.plan.Identity, Preload: r.plan.Preload}
+	}{View: view[:], ID: r.plan.Identity, Preload: r.plan.Preload}
 	if key.Preload != nil {
 		key.Env = preload.Environment(r.plan.Env)
 	}
