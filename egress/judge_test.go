@@ -239,14 +239,45 @@ func TestExplain(t *testing.T) {
 		"169.254.169.254:80": "metadata", "a.example:22": "port_not_allowed",
 		"10.0.0.1:80": "to allow it: --net allow:10.0.0.1:80\n", "localhost:80": "--net host:80 grants this port", "host.isolate.internal:8000": "to allow it: --net host:8000\n",
 	} {
-		f, err := ParseTarget(target)
-		if err != nil {
-			t.Fatal(err)
+		explained(t, p, target, want)
+	}
+	for _, target := range []string{"", "a.example:x", "a.example:0", "GET ", "GET a b"} {
+		if f, err := ParseTarget(target); err == nil {
+			t.Errorf("%q is %+v", target, f)
 		}
-		s, _, err := Explain(p, f)
-		if err != nil || !strings.Contains(s, want) {
-			t.Errorf("%s: got %q, %v; want %q in it", target, s, err, want)
-		}
+	}
+}
+
+// A URL whose path a rule does not name is not told to be allowed because its
+// host is.
+func TestExplainRequests(t *testing.T) {
+	p := Policy{Mode: ModeRestricted, Rules: []Rule{{Name: "api.example", Methods: []string{"GET", "POST"}, Paths: []string{"/v1/**"}}, {Name: "plain.example", Protocol: HTTP}, {Name: "tls.example"}}}
+	for target, want := range map[string]string{
+		"api.example":                          "every request is judged: give a URL to ask about one\n",
+		"https://api.example":                  "every request is judged: give a URL to ask about one\n",
+		"https://api.example/v1/x?y=/v2":       "GET api.example:443/v1/x: allowed by https:api.example:443",
+		"https://api.example/v2/x":             "GET api.example:443/v2/x: denied: the network policy names this host, but not this path (path_not_allowed)",
+		"https://api.example/":                 "path_not_allowed",
+		"https://api.example/v1/../x":          "path_ambiguous",
+		"POST https://api.example/v1/x":        "POST api.example:443/v1/x: allowed",
+		"DELETE https://api.example/v1/x":      "method_not_allowed",
+		"DELETE https://api.example/v1/\x1b[m": "DELETE api.example:443/v1/\\x1b[m: denied",
+		"http://plain.example/x":               "GET plain.example:80/x: allowed by http:plain.example:80",
+		"https://tls.example/x":                "\nTLS passes through; it must name tls.example, and no path is looked at\n",
+	} {
+		explained(t, p, target, want)
+	}
+}
+
+func explained(t *testing.T, p Policy, target, want string) {
+	t.Helper()
+	f, err := ParseTarget(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := Explain(p, f)
+	if err != nil || !strings.Contains(s, want) {
+		t.Errorf("%s: got %q, %v; want %q in it", target, s, err, want)
 	}
 }
 

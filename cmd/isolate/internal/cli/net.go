@@ -134,7 +134,7 @@ func netClosing(n *isolate.NetSummary) []string {
 // netCommand explains network policies.
 func (a *app) netCommand() *cobra.Command {
 	net := &cobra.Command{Use: "net", Short: netShort, Long: netLong, Args: cobra.ArbitraryArgs}
-	explain := &cobra.Command{DisableFlagsInUseLine: true, Use: "explain [flags] host[:port] ...", Short: netExplainShort, Long: netExplainLong, Args: cobra.ArbitraryArgs}
+	explain := &cobra.Command{DisableFlagsInUseLine: true, Use: "explain [flags] host[:port]|url ...", Short: netExplainShort, Long: netExplainLong, Args: cobra.ArbitraryArgs}
 	f := addFlags(explain, netFlags())
 	explain.RunE = func(_ *cobra.Command, args []string) error {
 		a.netExplain(f, args)
@@ -163,12 +163,12 @@ func (a *app) netExplain(f flags, targets []string) {
 	var text strings.Builder
 	denied := false
 	for _, t := range targets {
-		flow, err := egress.ParseTarget(t)
+		target, err := egress.ParseTarget(t)
 		if err != nil {
-			r.add(plan.Problem{What: err.Error(), Remedy: "give HOST:PORT or a URL"})
+			r.add(plan.Problem{What: err.Error(), Remedy: "give HOST:PORT, a URL, or a method and a URL in quotes"})
 			continue
 		}
-		s, d, err := egress.Explain(r.request.policy.Net, flow)
+		s, d, err := egress.Explain(r.request.policy.Net, target)
 		if err != nil {
 			r.add(plan.Problem{What: err.Error(), Remedy: "correct the policy"})
 			continue
@@ -216,7 +216,7 @@ const (
 	netShort        = "Say what a network policy allows, and allow more"
 	netLong         = "Programs have no network unless they are given one: --net allow:HOST[:PORT],… names what they may reach, --net full lets them reach everything public. docs/network.md says how."
 	netExplainShort = "say what becomes of a connection, and why"
-	netExplainLong  = "Runs the decision that is taken for every connection, without one. Names are not looked up. The exit code is 0 if all of it is allowed and 1 if something is denied."
+	netExplainLong  = "Runs the decision that is taken for every connection, without one. Names are not looked up. Of a URL the request is judged, too, where a rule judges requests: a GET, or what stands before the URL (\"POST https://api.example.org/v1/x\"). The exit code is 0 if all of it is allowed and 1 if something is denied."
 	netGrantShort   = "let a kept sandbox of the server reach more, for a time"
 	netGrantLong    = "The sandbox must have been made with a network: mode restricted without a rule reaches nothing until it is granted something. The grant is recorded with its reason before it holds; when its time is over, what is open through it is cut."
 )
