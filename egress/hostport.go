@@ -49,7 +49,7 @@ func parseHostPorts(list string) ([]int, error) {
 	for item := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseUint(item, 10, 16)
 		if err != nil || n == 0 {
-			return nil, fmt.Errorf("cannot grant %q of this machine: it is not a port; write %s8000", item, hostPrefix)
+			return nil, fmt.Errorf("cannot grant %q of this machine: it is not a port", item)
 		}
 		out = append(out, int(n))
 	}

@@ -52,7 +52,7 @@ func parsePattern(s string, suffix publicSuffix) (pattern, error) {
 		return p, fmt.Errorf("below %q is far too much; name a domain of two labels or more", rest)
 	}
 	if list, _ := publicsuffix.PublicSuffix(string(p.base)); suffix != publicSuffixAllowed && list == string(p.base) {
-		return p, fmt.Errorf("anybody can have a name below %q (public suffix list); name one, or set allow-public-suffix", rest)
+		return p, fmt.Errorf("anybody can have a name below %q (public suffix list); name one, or set public-suffix = true in the rule of a policy file", rest)
 	}
 	return p, nil
 }

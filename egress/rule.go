@@ -323,7 +323,11 @@ func (c *checker) target(at, name, cidr string, suffix publicSuffix) {
 // loopback refuses rules that nothing would ever come of: in a sandbox these
 // names and addresses are the sandbox's own.
 func (c *checker) loopback(at string, r Rule) {
-	const hint = "grant the service by its port, host-ports = [8000] or --net host:8000, or give the program a tool that asks it"
+	port := 8000
+	if len(r.Ports) > 0 {
+		port = r.Ports[0]
+	}
+	hint := fmt.Sprintf("grant the service by its port, --net host:%d or host-ports = [%d], or give the program a tool that asks it", port, port)
 	if n, err := authorName(r.Name); err == nil && (n.IsLocalhost() || n == HostName) {
 		c.add(at+".name", fmt.Sprintf("cannot allow %q: no rule opens the loopback of this machine", r.Name), hint)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -297,7 +298,12 @@ func (s *Server) grantNet(w http.ResponseWriter, r *http.Request) error {
 	for _, text := range q.Allow {
 		rule, err := egress.ParseShortRule(text)
 		if err != nil {
-			return failed(http.StatusBadRequest, err.Error(), "write [PROTOCOL://]HOST[:PORT]")
+			remedy := "write [PROTOCOL://]HOST[:PORT]"
+			var p egress.Problem
+			if errors.As(err, &p) && p.Hint != "" {
+				remedy = p.Hint
+			}
+			return failed(http.StatusBadRequest, err.Error(), remedy)
 		}
 		g.Rules = append(g.Rules, rule)
 	}

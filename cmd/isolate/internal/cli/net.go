@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -78,7 +79,12 @@ func (r *reader) netOf(flag, preset string) (n egress.Policy) {
 		p, err := egress.ParseShort(text)
 		switch {
 		case err != nil:
-			r.add(plan.Problem{What: "cannot use --" + flag + ": " + err.Error(), Remedy: "for example --net allow:pypi.org,files.pythonhosted.org"})
+			bad := plan.Problem{What: "cannot use --" + flag + ": " + err.Error()}
+			var p egress.Problem
+			if errors.As(err, &p) {
+				bad.Remedy = p.Hint
+			}
+			r.add(bad)
 		case len(p.HostPorts) > 0:
 			n.Mode = max(n.Mode, p.Mode)
 			n.HostPorts = append(n.HostPorts, p.HostPorts...)
