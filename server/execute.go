@@ -166,6 +166,12 @@ func (r *run) last() client.Event {
 	return client.Event{Type: client.EventResult, ID: r.id, CommandExitCode: *r.code, Result: text}
 }
 
+// lastLine is how the last event is written: the code is there also when it is 0.
+type lastLine struct {
+	client.Event
+	CommandExitCode int `json:"command_exit_code"`
+}
+
 // events writes events as lines of JSON.
 type events struct {
 	mu   sync.Mutex
@@ -185,7 +191,11 @@ func (e *events) send(v client.Event) error {
 	defer e.mu.Unlock()
 	if e.fail == nil {
 		_ = e.rc.SetWriteDeadline(time.Now().Add(readerTime))
-		if e.fail = json.NewEncoder(e.w).Encode(v); e.fail == nil {
+		var line any = v
+		if v.Type == client.EventResult || v.Type == client.EventError {
+			line = lastLine{v, v.CommandExitCode}
+		}
+		if e.fail = json.NewEncoder(e.w).Encode(line); e.fail == nil {
 			e.fail = e.rc.Flush()
 		}
 		_ = e.rc.SetWriteDeadline(time.Time{}) // the connection goes on

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
@@ -228,9 +231,45 @@ func decode(r *http.Request, v any) error {
 		return failed(http.StatusRequestEntityTooLarge, fmt.Sprintf("cannot read the request: it has more than %d bytes", big.Limit), "send large input to the run's stdin, and large files to a kept sandbox")
 	}
 	if err != nil {
-		return failed(http.StatusBadRequest, fmt.Sprintf("cannot read the request as JSON: %v", err), describedWhere)
+		return failed(http.StatusBadRequest, "cannot read the request as JSON: "+wrongJSON(err), describedWhere)
 	}
 	return nil
+}
+
+// wrongJSON says what is wrong with a body in the words of JSON, not of Go.
+func wrongJSON(err error) string {
+	var t *json.UnmarshalTypeError
+	if !errors.As(err, &t) {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	want, named := map[reflect.Kind]string{
+		reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
+	}[t.Type.Kind()]
+	if !named {
+		want = "a number"
+	}
+	if t.Type == reflect.TypeFor[[]byte]() {
+		want = "a string in base64"
+	}
+	field := ""
+	if t.Field != "" {
+		field = strconv.Quote(t.Field) + ": "
+	}
+	return fmt.Sprintf("%sit is %s, not %s", field, jsonKinds(t.Value), want)
+}
+
+// jsonKinds puts what encoding/json calls a value into a sentence.
+func jsonKinds(value string) string {
+	kind, _, _ := strings.Cut(value, " ") // "number 1.5"
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	}
+	return "a " + kind
 }
 
 //go:embed openapi.json

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +18,25 @@ import (
 	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/server"
 )
+
+// Who reads events in another language than Go finds the exit code in the last
+// one, whatever it is.
+func TestLastEventHasTheCode(t *testing.T) {
+	l := newLab(t, isolate.Options{}, server.Options{})
+	for program, want := range map[string]string{"true": `"command_exit_code":0`, "false": `"command_exit_code":1`} {
+		c, err := net.Dial("unix", l.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := fmt.Sprintf(`{"args": [%q], "policy": %q}`, program, weak)
+		fmt.Fprintf(c, "POST /v1/runs HTTP/1.1\r\nHost: isolate\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		answer, err := io.ReadAll(c)
+		c.Close()
+		if err != nil || strings.Count(string(answer), `"command_exit_code"`) != 1 || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: %s, %v", program, answer, err)
+		}
+	}
+}
 
 func TestRun(t *testing.T) {
 	l := newLab(t, isolate.Options{}, server.Options{})
