@@ -73,7 +73,11 @@ func executable(file string) error {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot use command: %w", err)
+		var bare *fs.PathError
+		if errors.As(err, &bare) {
+			err = bare.Err
+		}
+		return fmt.Errorf("cannot use command %q: %w", file, err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("cannot use command %q: it is no regular file", file)
 	case unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS) != nil:

@@ -24,8 +24,8 @@ func benchFlags() []flagSpec {
 	return []flagSpec{
 		{name: "out", kind: kindDir},
 		{name: "rounds", kind: kindCount},
-		{name: "only", kind: "WORKLOAD,…"},
-		{name: "beside", kind: "CONTENDER,…"},
+		{name: "only", kind: "WORKLOAD,..."},
+		{name: "beside", kind: "CONTENDER,..."},
 		{name: "quick", kind: kindSwitch, alone: "true"},
 	}
 }

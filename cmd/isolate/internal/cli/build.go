@@ -31,7 +31,7 @@ const (
 func buildFlags() []flagSpec {
 	return []flagSpec{
 		{name: "build", kind: "COMMAND"},
-		{name: "build-net", kind: "MODE|allow:HOST,…|host:PORT", offers: egress.Modes()},
+		{name: "build-net", kind: "MODE|allow:HOST,...|host:PORT", offers: egress.Modes()},
 		{name: "build-preset", kind: "NAME", offers: egress.Presets()},
 	}
 }

@@ -91,6 +91,11 @@ func (a *app) toolsSub(name, short string, do func(opened, *reader, []string) []
 		if err := o.close(); err != nil {
 			problems = append(problems, problemsOf(err)...)
 		}
+		if name == "check" {
+			for i, p := range problems {
+				problems[i].Remedy = strings.TrimSuffix(p.Remedy, checkHint)
+			}
+		}
 		if len(problems) > 0 {
 			a.code = a.refuse(problems...)
 		}

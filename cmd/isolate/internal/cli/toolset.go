@@ -227,9 +227,9 @@ func (a *app) openTools(ctx context.Context, s toolset) (opened, []plan.Problem)
 	return o, problems
 }
 
-// unasked says that calls will be denied because there is no terminal to ask at;
-// empty if there is one, or nothing to ask.
-func (o opened) unasked() string {
+// unasked says that calls will be denied because there is no terminal to ask at,
+// and sees to it; empty if there is one, or nothing to ask.
+func (o *opened) unasked() string {
 	t, is := o.tools.Options.Approver.(*approve.Terminal)
 	if !is {
 		return ""
@@ -243,6 +243,7 @@ func (o opened) unasked() string {
 	if len(names) == 0 || t.Reachable() == nil {
 		return ""
 	}
+	o.tools.Options.Approver = nil // nobody
 	return nobodyToAsk(names)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/audit"
+	"github.com/isolate-run/isolate/internal/plaintext"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -219,13 +220,13 @@ func auditSummary(r audit.Report) string {
 	}
 	verdict := "in order"
 	if n := len(r.Problems); n > 0 {
-		verdict = fmt.Sprintf("NOT in order: %d problems", n)
+		verdict = "NOT in order: " + count(n, "problem")
 	}
-	fmt.Fprintf(&b, "%s\n%d runs, %d records", verdict, len(r.Runs), records)
+	fmt.Fprintf(&b, "%s\n%s, %s", verdict, count(len(r.Runs), "run"), count(int(records), "record"))
 	for _, s := range slices.Sorted(maps.Keys(states)) {
 		fmt.Fprintf(&b, ", %d %s", states[s], s)
 	}
-	fmt.Fprintf(&b, "\nhost log: %d records, key %s", r.Records, strconv.Quote(r.Key))
+	fmt.Fprintf(&b, "\nhost log: %s, key %s", count(int(r.Records), "record"), strconv.Quote(r.Key))
 	if !r.Pinned {
 		b.WriteString(" (taken from the directory: name the key you know with --key)")
 	}
@@ -264,7 +265,7 @@ func dataLine(data json.RawMessage) string {
 		if json.Unmarshal(fields[name], &text) == nil {
 			value = strconv.Quote(text)
 		} else if strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[") {
-			value = strings.Trim(strconv.Quote(value), `"`)
+			value = plaintext.Visible(strings.ReplaceAll(value, "\n", " ")) // JSON as it is: its texts have escapes of their own
 		}
 		if name == "cert" {
 			value = "…"

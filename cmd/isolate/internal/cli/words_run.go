@@ -133,12 +133,15 @@ func shellWord(s string) string {
 
 var errNotEmpty = errors.New("it is not empty, and nothing there is ever overwritten")
 
+// checkHint is left out where it is what was done.
+const checkHint = "\n\"isolate tools check\" looks at tools without running a program"
+
 func wrongTool(err error) []plan.Problem {
 	var list []plan.Problem
 	for line := range strings.Lines(err.Error()) {
 		list = append(list, plan.Problem{What: strings.TrimSuffix(line, "\n")})
 	}
-	list[len(list)-1].Remedy = "correct the tool, or leave it out\n\"isolate tools check\" looks at tools without running a program"
+	list[len(list)-1].Remedy = "correct the tool, or leave it out" + checkHint
 	return list
 }
 
