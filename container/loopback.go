@@ -1,8 +1,10 @@
 package container
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,22 @@ import (
 // one as long as none has left a mark in it (docs/adr/0015). A sandbox has no
 // power over it: it belongs to the cell's user namespace. A cell's first seat
 // has the one that the cell was made with, in which nothing else ever is.
+
+// network is what is known of the network namespace that a seat is in.
+type network struct {
+	inode uint64 // see namespaces.Kind
+	// clean is whether it is the seat's own and no program can have marked it.
+	clean bool
+	// sockets and devices tell what is left in it; nil until asked.
+	sockets, devices *kernfile.File
+}
+
+// close lets go of the namespace.
+func (n *network) close() {
+	n.sockets.Close()
+	n.devices.Close()
+	*n = network{}
+}
 
 // ownNetwork tells whether a plan's sandboxes make a network namespace
 // themselves. A seat that is a fork of a template cannot make one: it has no
@@ -54,18 +72,22 @@ func loopbackUp(b *keeper.Builder) {
 // cleanNetwork makes sure that no program has been in the seat's network
 // namespace, or none that left a mark.
 func (s *Seat) cleanNetwork() error {
-	if s.clean {
+	if s.net.clean {
 		return nil
 	}
 	tape, err := loopbackTape()
 	if err != nil {
 		return err
 	}
+	s.net.close()
 	r, err := converse(s.sock, "seat", tape, tape.Message)
 	if err != nil {
 		return err
 	}
 	r.close()
+	if err := examine(s.pid, s.isIn); err != nil {
+		return err
+	}
 	return s.hasNetwork()
 }
 
@@ -79,8 +101,16 @@ func (s *Seat) hasNetwork() error {
 	if same {
 		return bug("the seat's network namespace is the host's")
 	}
-	s.clean = true
+	s.net.clean = true
 	return nil
+}
+
+// isIn notes which network namespace the seat is in.
+func (s *Seat) isIn(c *checker) {
+	var err error
+	if s.net.inode, err = c.namespace(namespaces.Net); err != nil {
+		c.differ("%v", err)
+	}
 }
 
 // KeepNetwork lets the seat's next sandbox have the network namespace of this
@@ -91,26 +121,47 @@ func (s *Seat) hasNetwork() error {
 // cannot be read.
 func (b *Sandbox) KeepNetwork() {
 	if !ownNetwork(b.plan) { // else it had another one than its seat
-		b.seat.clean = unmarked(b.seat.pid) == nil
+		n := &b.seat.net
+		n.clean = n.unmarked(b.seat.pid) == nil
 	}
 }
 
-// unmarked tells what is left in a process's network namespace; nil if it is as
+// unmarked tells what is left in the network namespace of a seat; nil if it is as
 // it was made.
-func unmarked(pid int) error {
-	dir := fmt.Sprintf("/proc/%d/net/", pid)
-	sockets, err := kernfile.Read(dir + "sockstat")
+func (n *network) unmarked(seat int) error {
+	if err := n.open(seat); err != nil {
+		return fmt.Errorf("cannot look at what is left in the network: %w", err)
+	}
+	var buf [4096]byte // a page: the kernel gives as many lines at once
+	sockets, err := n.sockets.Read(buf[:])
 	if err != nil {
 		return fmt.Errorf("cannot look for sockets: %w", err)
 	}
-	if !strings.HasPrefix(string(sockets), "sockets: used 0\n") {
+	if !bytes.HasPrefix(sockets, []byte("sockets: used 0\n")) {
 		return fmt.Errorf("sockets are left")
 	}
-	devices, err := kernfile.Read(dir + "dev")
+	devices, err := n.devices.Read(buf[:])
 	if err != nil {
 		return fmt.Errorf("cannot look at the network devices: %w", err)
 	}
 	return silent(string(devices))
+}
+
+// open opens what tells what is left, if it is not open. The files are those of
+// the namespace that the seat is in now, and it stays while they are open.
+func (n *network) open(seat int) (err error) {
+	if n.sockets != nil {
+		return nil
+	}
+	dir := "/proc/" + strconv.Itoa(seat) + "/net/"
+	if n.sockets, err = kernfile.Open(dir+"sockstat", unix.O_RDONLY); err != nil {
+		return err
+	}
+	if n.devices, err = kernfile.Open(dir+"dev", unix.O_RDONLY); err != nil {
+		n.sockets.Close()
+		n.sockets = nil
+	}
+	return err
 }
 
 // silent tells why /proc/net/dev is not that of a namespace with lo alone that

@@ -22,7 +22,7 @@ func TestSilent(t *testing.T) {
 
 // What cannot be read is not unmarked.
 func TestUnmarked(t *testing.T) {
-	if err := unmarked(-1); err == nil {
+	if err := new(network).unmarked(-1); err == nil {
 		t.Error("no process at all is unmarked")
 	}
 }

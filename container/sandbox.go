@@ -26,9 +26,7 @@ type Seat struct {
 	busy bool
 	// entry is how it enters the leaf.
 	entry keeper.Tape
-	// clean is whether the seat's network namespace is its own and no program
-	// can have marked it.
-	clean bool
+	net   network
 }
 
 // ownProcesses is how many of our own processes count against the leaf's
@@ -137,6 +135,7 @@ const leafEnd = 5 * time.Second
 // Close ends the seat and its sandbox and removes the leaf.
 func (s *Seat) Close() error {
 	_ = s.sock.close()
+	s.net.close()
 	return s.leaf.Remove(leafEnd)
 }
 
@@ -198,7 +197,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		if err := s.cleanNetwork(); err != nil {
 			return nil, err
 		}
-		s.clean = false // until somebody says that it is
+		s.net.clean = false // until somebody says that it is
 	}
 	tape, err := s.tape(p, life)
 	if err != nil {

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,14 +26,15 @@ func (e *ErrNotIsolated) Error() string {
 // check asks the kernel, from outside, about the init of a new sandbox:
 // everything a program inherits. It compares with the plan and with ourselves.
 func (b *Sandbox) check() error {
-	c := checker{pid: b.pid}
-	c.status(b.plan)
-	c.namespaces()
-	c.loopback(b)
-	if b.plan.HasNetwork() {
-		c.network()
-	}
-	if err := c.verdict(); err != nil || b.standby == nil || b.standby.PID == 0 {
+	err := examine(b.pid, func(c *checker) {
+		c.status(b.plan)
+		c.namespaces()
+		c.loopback(b)
+		if b.plan.HasNetwork() {
+			c.network()
+		}
+	})
+	if err != nil || b.standby == nil || b.standby.PID == 0 {
 		return err
 	}
 	return b.standby.checkRights()
@@ -45,9 +47,7 @@ func (p *Process) Check() error {
 	if err := p.checkRights(); err != nil {
 		return err
 	}
-	c := checker{pid: p.PID}
-	c.descriptors()
-	return c.verdict()
+	return examine(p.PID, (*checker).descriptors)
 }
 
 // checkRights is the part of Check that a standby can be asked ahead:
@@ -57,16 +57,30 @@ func (p *Process) checkRights() error {
 	if p.checked {
 		return nil
 	}
-	c := checker{pid: p.PID}
-	c.status(p.sandbox.plan)
 	p.checked = true
-	return c.verdict()
+	return examine(p.PID, func(c *checker) { c.status(p.sandbox.plan) })
 }
 
+// checker is what is asked about one process, and what was found to differ.
 type checker struct {
 	pid int
-	net uint64 // the network namespace; 0 before namespaces
+	dir kernfile.Dir // /proc/PID
+	buf [4096]byte   // for one file at a time
+	net uint64       // the network namespace; 0 before namespaces
 	bad []string
+}
+
+// examine asks the kernel about a process, and says what differs.
+func examine(pid int, ask func(*checker)) error {
+	c := checker{pid: pid}
+	var err error
+	if c.dir, err = kernfile.OpenDir("/proc/" + strconv.Itoa(pid)); err != nil {
+		c.differ("process cannot be looked at: %v", err)
+		return c.verdict()
+	}
+	defer c.dir.Close()
+	ask(&c)
+	return c.verdict()
 }
 
 func (c *checker) verdict() error {
@@ -81,11 +95,13 @@ func (c *checker) differ(format string, args ...any) {
 }
 
 // check asks the kernel, from outside, what the seat may do to the sandboxes
-// that it makes: nothing that a cell's work does not need.
+// that it makes: nothing that a cell's work does not need. It notes the network
+// namespace, with which theirs are compared.
 func (s *Seat) check() error {
-	c := checker{pid: s.pid}
-	c.capabilities()
-	return c.verdict()
+	return examine(s.pid, func(c *checker) {
+		c.capabilities()
+		s.isIn(c)
+	})
 }
 
 // capabilities reads the five sets and allows those of a cell.
@@ -115,37 +131,41 @@ func (c *checker) capabilities() {
 // status reads the lines of /proc/PID/status that the kernel writes about the
 // process's protection.
 func (c *checker) status(pl plan.Plan) {
-	b, err := kernfile.Read(fmt.Sprintf("/proc/%d/status", c.pid))
+	b, err := c.dir.Read("status", c.buf[:])
 	if err != nil {
 		c.differ("status cannot be read: %v", err)
 		return
 	}
 	const none = "0000000000000000"
-	want := map[string]string{
-		"CapInh": none, "CapPrm": none, "CapEff": none, "CapBnd": none, "CapAmb": none,
-		"NoNewPrivs":      "1",
-		"Seccomp":         "2",
-		"Threads":         "1",
-		"Seccomp_filters": strconv.Itoa(ownFilters() + 1),
-		"Uid":             strings.Repeat(strconv.Itoa(pl.Identity.HostUID)+"\t", 4),
-		"Gid":             strings.Repeat(strconv.Itoa(pl.Identity.HostGID)+"\t", 4),
-	}
-	seen := 0
-	for line := range strings.SplitSeq(string(b), "\n") {
-		key, value, _ := strings.Cut(line, ":")
-		w, ok := want[key]
+	uid, gid := strconv.Itoa(pl.Identity.HostUID), strconv.Itoa(pl.Identity.HostGID)
+	for _, want := range [...]struct{ key, value string }{
+		{"Uid", uid + "\t" + uid + "\t" + uid + "\t" + uid},
+		{"Gid", gid + "\t" + gid + "\t" + gid + "\t" + gid},
+		{"Threads", "1"},
+		{"CapInh", none}, {"CapPrm", none}, {"CapEff", none}, {"CapBnd", none}, {"CapAmb", none},
+		{"NoNewPrivs", "1"},
+		{"Seccomp", "2"},
+		{"Seccomp_filters", strconv.Itoa(ownFilters() + 1)},
+	} {
+		have, ok := line(b, want.key)
+		if !ok && want.key == "Seccomp_filters" {
+			continue // there from Linux 5.9 on
+		}
 		if !ok {
-			continue
-		}
-		seen++
-		if strings.TrimSpace(value) != strings.TrimSpace(w) {
-			c.differ("%s is %q, want %q", key, strings.TrimSpace(value), strings.TrimSpace(w))
+			c.differ("status has no line %s", want.key)
+		} else if string(have) != want.value {
+			c.differ("%s is %q, want %q", want.key, have, want.value)
 		}
 	}
-	// Seccomp_filters is there from Linux 5.9 on
-	if seen < len(want)-1 {
-		c.differ("status lacks %d of %d lines", len(want)-seen, len(want))
-	}
+}
+
+// line is what a file of proc that has "KEY:\tVALUE" in its lines, but not the
+// first, says of a key. What a process calls itself cannot be taken for a line:
+// the kernel writes a line feed there as "\n".
+func line(file []byte, key string) (value []byte, ok bool) {
+	_, rest, ok := bytes.Cut(file, []byte("\n"+key+":"))
+	value, _, _ = bytes.Cut(rest, []byte("\n"))
+	return bytes.TrimSpace(value), ok
 }
 
 // namespaces compares with our own: none may be shared.
@@ -156,7 +176,7 @@ func (c *checker) namespaces() {
 		return
 	}
 	for _, k := range namespaces.All {
-		inside, err := namespaces.Inode(c.pid, k)
+		inside, err := c.namespace(k)
 		if err != nil {
 			c.differ("%v", err)
 		} else if inside == outside[k] {
@@ -168,14 +188,19 @@ func (c *checker) namespaces() {
 	}
 }
 
+func (c *checker) namespace(k namespaces.Kind) (uint64, error) {
+	link, err := c.dir.Link("ns/" + string(k))
+	if err != nil {
+		return 0, fmt.Errorf("cannot look at the %s namespace: %w", k, err)
+	}
+	return k.Inode(link)
+}
+
 // loopback compares the network namespace, which namespaces has read, with the
 // seat's: that of a sandbox without a way out is the one that was made for it,
 // and of no other sandbox.
 func (c *checker) loopback(b *Sandbox) {
-	seats, err := namespaces.Inode(b.seat.pid, namespaces.Net)
-	if err != nil {
-		c.differ("%v", err)
-	} else if same := c.net == seats; same == ownNetwork(b.plan) {
+	if same := c.net == b.seat.net.inode; same == ownNetwork(b.plan) {
 		c.differ("the network namespace is the seat's: %t, want %t", same, !same)
 	}
 }
@@ -184,7 +209,7 @@ func (c *checker) loopback(b *Sandbox) {
 var ownInodes = sync.OnceValues(func() (map[namespaces.Kind]uint64, error) {
 	own := map[namespaces.Kind]uint64{}
 	for _, k := range namespaces.All {
-		i, err := namespaces.OwnInode(k)
+		i, err := k.OwnInode()
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +220,7 @@ var ownInodes = sync.OnceValues(func() (map[namespaces.Kind]uint64, error) {
 
 // descriptors allows 0 to 2, and 3, the socket, which execve closes.
 func (c *checker) descriptors() {
-	names, err := kernfile.List(fmt.Sprintf("/proc/%d/fd", c.pid))
+	names, err := c.dir.List("fd")
 	if err != nil {
 		c.differ("descriptors cannot be listed: %v", err)
 		return
@@ -215,29 +240,21 @@ func (c *checker) descriptors() {
 
 // closedByExec reads the close-on-exec flag of a descriptor.
 func (c *checker) closedByExec(fd string) bool {
-	info, err := kernfile.Read(fmt.Sprintf("/proc/%d/fdinfo/%s", c.pid, fd))
+	info, err := c.dir.Read("fdinfo/"+fd, c.buf[:])
 	if err != nil {
 		return false
 	}
 	const cloexec = 0o2000000 // O_CLOEXEC, as fdinfo shows it
-	for line := range strings.SplitSeq(string(info), "\n") {
-		if f, ok := strings.CutPrefix(line, "flags:"); ok {
-			flags, err := strconv.ParseUint(strings.TrimSpace(f), 8, 64)
-			return err == nil && flags&cloexec != 0
-		}
-	}
-	return false
+	f, _ := line(info, "flags")
+	flags, err := strconv.ParseUint(string(f), 8, 64)
+	return err == nil && flags&cloexec != 0
 }
 
 // ownFilters is the number of seccomp filters that this process is under
 // itself, and so everything it starts.
 var ownFilters = sync.OnceValue(func() int {
 	b, _ := kernfile.Read("/proc/self/status")
-	for line := range strings.SplitSeq(string(b), "\n") {
-		if v, ok := strings.CutPrefix(line, "Seccomp_filters:"); ok {
-			n, _ := strconv.Atoi(strings.TrimSpace(v))
-			return n
-		}
-	}
-	return 0
+	v, _ := line(b, "Seccomp_filters")
+	n, _ := strconv.Atoi(string(v))
+	return n
 })

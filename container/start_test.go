@@ -77,10 +77,15 @@ func TestEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []namespaces.Kind{namespaces.User, namespaces.Mount, namespaces.Net, namespaces.IPC} {
-		its, err := namespaces.Inode(w.proc.pid, k)
-		ours, ownErr := namespaces.OwnInode(k)
-		if err != nil || ownErr != nil || its == ours {
-			t.Errorf("%s: %d, ours is %d; %v, %v", k, its, ours, err, ownErr)
+		err := examine(w.proc.pid, func(c *checker) {
+			its, err := c.namespace(k)
+			ours, ownErr := k.OwnInode()
+			if err != nil || ownErr != nil || its == ours {
+				c.differ("%s: %d, ours is %d; %v, %v", k, its, ours, err, ownErr)
+			}
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	w.proc.kill()

@@ -8,6 +8,9 @@ package namespaces
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -110,20 +113,25 @@ var Limits = []struct {
 	{"max_inotify_instances", 16}, {"max_inotify_watches", 4096},
 }
 
-// Inode identifies the namespace of a kind that a process is in.
-func Inode(pid int, k Kind) (uint64, error) {
-	return inode(fmt.Sprintf("/proc/%d/ns/%s", pid, k))
+// Inode identifies a namespace of this kind, of which link is what the symbolic
+// link in /proc/PID/ns says: "net:[4026531840]".
+func (k Kind) Inode(link string) (uint64, error) {
+	number, ok := strings.CutPrefix(link, string(k)+":[")
+	number, closed := strings.CutSuffix(number, "]")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if !ok || !closed || err != nil {
+		return 0, fmt.Errorf("cannot tell which %s namespace %q is", k, link)
+	}
+	return n, nil
 }
 
-// OwnInode is Inode of the calling process.
-func OwnInode(k Kind) (uint64, error) { return inode("/proc/self/ns/" + string(k)) }
-
-func inode(p string) (uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(p, &st); err != nil {
-		return 0, fmt.Errorf("cannot look at namespace %s: %w", p, err)
+// OwnInode is that of the calling process.
+func (k Kind) OwnInode() (uint64, error) {
+	link, err := os.Readlink("/proc/self/ns/" + string(k))
+	if err != nil {
+		return 0, fmt.Errorf("cannot look at own namespace: %w", err)
 	}
-	return st.Ino, nil
+	return k.Inode(link)
 }
 
 // SameNet tells whether two processes share a network namespace.

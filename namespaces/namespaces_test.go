@@ -2,6 +2,7 @@ package namespaces
 
 import (
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -34,13 +35,22 @@ func TestMaps(t *testing.T) {
 
 func TestOwnNamespaces(t *testing.T) {
 	for _, k := range All {
-		a, err := OwnInode(k)
+		n, err := k.OwnInode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := Inode(os.Getpid(), k); err != nil || a != b {
-			t.Errorf("%s: %d and %d, %v", k, a, b, err)
+		// it is what others compare, too
+		if st, err := os.Stat("/proc/self/ns/" + string(k)); err != nil || st.Sys().(*syscall.Stat_t).Ino != n {
+			t.Errorf("%s: %d and %v, %v", k, n, st, err)
 		}
+	}
+	for _, link := range []string{"", "net", "net:", "net:[]", "net:[1", "net:1", "net:[x]", "net:[-1]", "mnt:[1]", "net:[1]x"} {
+		if n, err := Net.Inode(link); err == nil {
+			t.Errorf("%q is network namespace %d", link, n)
+		}
+	}
+	if n, err := Net.Inode("net:[4026531840]"); err != nil || n != 4026531840 {
+		t.Errorf("network namespace %d, %v", n, err)
 	}
 	if same, err := SameNet(os.Getpid(), os.Getpid()); err != nil || !same {
 		t.Errorf("a process does not share its own network: %v, %v", same, err)

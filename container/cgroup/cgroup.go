@@ -135,7 +135,7 @@ type Leaf struct {
 	extra int
 
 	mu   sync.Mutex
-	open map[string]*os.File // counters, by file name
+	open map[string]*kernfile.File // counters, by file name
 	// FD is the directory for CLONE_INTO_CGROUP; nil on v1.
 	FD *os.File
 }

@@ -1,12 +1,14 @@
 package cgroup
 
 import (
-	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/internal/kernfile"
 )
 
 // peakV1 is the most memory that was used, which can be forgotten.
@@ -133,11 +135,8 @@ func (l *Leaf) read(dir, file string) (string, error) {
 		return "", err
 	}
 	var buf [4096]byte // memory.events and cpu.stat have some hundred bytes
-	n, err := f.ReadAt(buf[:], 0)
-	if err != nil && err != io.EOF {
-		return "", err
-	}
-	return strings.TrimSpace(string(buf[:n])), nil
+	b, err := f.Read(buf[:])
+	return strings.TrimSpace(string(b)), err
 }
 
 // forget writes 0 to a counter, which begins anew with that.
@@ -148,25 +147,24 @@ func (l *Leaf) forget(dir, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt([]byte("0"), 0)
-	return err
+	return f.Write("0")
 }
 
 // counter opens a counter, if it is not open; the caller holds the lock.
-func (l *Leaf) counter(dir, file string) (*os.File, error) {
+func (l *Leaf) counter(dir, file string) (*kernfile.File, error) {
 	if f := l.open[file]; f != nil {
 		return f, nil
 	}
-	mode := os.O_RDONLY
+	mode := unix.O_RDONLY
 	if file == peakV1 {
-		mode = os.O_RDWR
+		mode = unix.O_RDWR
 	}
-	f, err := os.OpenFile(filepath.Join(dir, file), mode, 0)
+	f, err := kernfile.Open(filepath.Join(dir, file), mode)
 	if err != nil {
 		return nil, err
 	}
 	if l.open == nil {
-		l.open = map[string]*os.File{}
+		l.open = map[string]*kernfile.File{}
 	}
 	l.open[file] = f
 	return f, nil
