@@ -205,3 +205,34 @@ func TestWrongKeyAndStrangeFiles(t *testing.T) {
 		t.Errorf("a key that others may read gives %v", err)
 	}
 }
+
+// TestKeyErrors: what is wrong with a key is said with its place and with what
+// to do about it.
+func TestKeyErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, keyFile)
+	for name, c := range map[string]struct {
+		make func() error
+		want string
+	}{
+		"empty":   {func() error { return os.WriteFile(file, nil, 0o600) }, "it is not a key file; put back a copy"},
+		"other":   {func() error { return os.WriteFile(file, []byte("x\n"), 0o600) }, "it is not a key file; put back a copy"},
+		"closed":  {func() error { return os.WriteFile(file, nil, 0) }, "permission denied; it must be yours, with mode 600"},
+		"dir":     {func() error { return os.Mkdir(file, 0o700) }, "it is no file; name a directory of your own with --audit-key"},
+		"nowhere": {func() error { return os.Chmod(dir, 0o500) }, "permission denied; name a directory of your own with --audit-key"},
+	} {
+		if root := os.Geteuid() == 0; root && (name == "closed" || name == "nowhere") {
+			continue // nothing is closed to root
+		}
+		if err := c.make(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadKey(dir)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), dir) != 1 {
+			t.Errorf("%s: %v; want %q with the place once", name, err, c.want)
+		}
+		if err := errors.Join(os.Chmod(dir, 0o700), os.RemoveAll(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -103,10 +104,10 @@ func LoadKey(dir string) (*Key, error) {
 		return k, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make key directory: %w", err)
+		return nil, fmt.Errorf("cannot make the directory of the host key, %q: %w; %s", dir, reasonOf(err), otherKeys)
 	}
 	if err := createKey(dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("cannot make host key: %w", err)
+		return nil, fmt.Errorf("cannot make a host key in %q: %w; %s", dir, reasonOf(err), otherKeys)
 	}
 	return readKey(filepath.Join(dir, keyFile))
 }
@@ -138,29 +139,49 @@ func createKey(dir string) error {
 	return syncDir(dir)
 }
 
+// otherKeys is what helps where the place of the key is of no use.
+const otherKeys = "name a directory of your own with --audit-key"
+
+// reasonOf is an error of a file without its path, which is told already.
+func reasonOf(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
 func readKey(file string) (*Key, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read host key: %w", err)
+		return nil, unreadableKey(file, err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read host key: %w", err)
+		return nil, unreadableKey(file, err)
 	}
-	if st.Mode().Perm()&0o077 != 0 || !st.Mode().IsRegular() {
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot use host key %q: it is no file; %s", file, otherKeys)
+	}
+	if st.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("cannot use host key %q: others may read it (mode %v); chmod 600 it, or make a new one if they have", file, st.Mode())
 	}
 	b := make([]byte, 4096)
 	n, err := f.Read(b)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read host key %q: %w", file, err)
+	if err != nil && err != io.EOF {
+		return nil, unreadableKey(file, err)
 	}
 	k, err := parseKey(b[:n])
 	if err != nil {
-		return nil, fmt.Errorf("cannot use host key %q: %w", file, err)
+		return nil, fmt.Errorf("cannot use host key %q: %w; put back a copy of it, or move it away to begin a new log with a new key", file, err)
 	}
 	return k, nil
+}
+
+// unreadableKey is the error of a key that may be a good one.
+func unreadableKey(file string, err error) error {
+	return fmt.Errorf("cannot read host key %q, which signs what is recorded: %w; it must be yours, with mode 600, in a directory that you can enter; for another key %s", file, reasonOf(err), otherKeys)
 }
 
 func parseKey(b []byte) (*Key, error) {
