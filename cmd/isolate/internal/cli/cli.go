@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
@@ -118,6 +119,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // RunWithTelemetry is Run in a program that can send telemetry.
 func RunWithTelemetry(ctx context.Context, e Exporter, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	keepOwnRights()
 	dir, err := os.Getwd()
 	a := &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
@@ -128,6 +130,11 @@ func RunWithTelemetry(ctx context.Context, e Exporter, args []string, stdin io.R
 	a.becomeTelling(args)
 	return a.main(ctx, args[min(1, len(args)):])
 }
+
+// keepOwnRights leaves us, who make directories, our own rights to them: a umask
+// that takes these away would have us make ~/.local, the log and the cgroup
+// such that nobody can enter them. What it takes from others stays taken.
+func keepOwnRights() { unix.Umask(unix.Umask(0o077) &^ 0o700) }
 
 func (a *app) main(ctx context.Context, args []string) int {
 	root := a.one(args)
