@@ -38,6 +38,8 @@ type outcome struct {
 	repair string
 	// wantsTools says that the program seems to have failed for want of tools.
 	wantsTools bool
+	// noName says that the program seems to have failed to look a name up.
+	noName bool
 	// unsent is what OpenTelemetry was not told, and why; empty if nothing.
 	unsent string
 	// openLine says that standard output, terminal or not, ends within a line.
@@ -89,6 +91,11 @@ func (a *app) conclude(r request, o outcome) {
 	var lines []string
 	if o.result != nil {
 		lines = closing(*o.result, r)
+	}
+	if o.result != nil {
+		if text := noNetwork(*o.result, r.policy, o.noName); text != "" {
+			lines = append(lines, "isolate: "+text)
+		}
 	}
 	if o.wantsTools {
 		lines = append(lines, "isolate: "+noToolsGiven)
@@ -188,12 +195,16 @@ func (a *app) followed(i *interrupts, r request) (o outcome) {
 	return o
 }
 
+// lastWords is how much of standard error's end is looked at.
+const lastWords = 4 << 10
+
 // once runs the program of a request in a Runtime of its own.
 func (a *app) once(i *interrupts, r request) outcome {
 	stdout := newStream(a.stdout, func() { i.cancel(errPipeClosed) })
 	stderr := newStream(a.stderr, nil)
+	stderr.tail = &program.Tail{Size: lastWords}
 	if r.file != nil {
-		stderr.tail = &program.Tail{Size: program.RepairBytes}
+		stderr.tail.Size = program.RepairBytes
 		stdout.looked = r.file.printRepair // which begins a line
 	}
 	if r.cmd.Terminal == nil {
@@ -239,7 +250,8 @@ func (a *app) once(i *interrupts, r request) outcome {
 	if result.Reason == isolate.ReasonCancelled {
 		o.code = i.exitCode(o.code)
 	}
-	if stderr.tail != nil {
+	o.noName = looksUp(stderr.tail.Bytes())
+	if r.file != nil {
 		o.repair = repair(result, r, signatures(), stderr.tail.Bytes())
 		o.wantsTools = o.repair != "" && !r.tools.given && wantsTools(stderr.tail.Bytes())
 		o.openLine = stdout.last != 0 && stdout.last != '\n'

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,6 +76,36 @@ func noHostPort(res isolate.Result, p policy.Policy) string {
 		return ""
 	}
 	return fmt.Sprintf("the program used no port of this machine; inside, their host is %s, and localhost is the sandbox's own", egress.HostName)
+}
+
+// noNetwork says of a program that failed and wanted a network that it has none.
+// Refused connections are on record. A look-up leaves nothing there: names are
+// in a file inside, and no socket is made for them; so that is known only to
+// the last words of the program, noName. Empty for every other.
+func noNetwork(res isolate.Result, p policy.Policy, noName bool) string {
+	if p.Net.Mode != egress.ModeNone || len(p.Net.HostPorts) > 0 || res.Reason != isolate.ReasonExit || res.NotStarted != "" || res.ExitCode == 0 {
+		return ""
+	}
+	for _, e := range res.Blocked.Events {
+		if e.Port > 0 {
+			return fmt.Sprintf("the program wanted to reach %s port %d, and has no network; --net allow:HOST lets it reach one", e.Address, e.Port)
+		}
+	}
+	if noName {
+		return "the program wanted to look a name up, and has no network; --net allow:HOST lets it reach one"
+	}
+	return ""
+}
+
+// looksUp says whether a program's last words are that a name was not found, as
+// the C library, curl, wget, Node, Go, Rust, Java and Ruby say it.
+func looksUp(stderr []byte) bool {
+	for _, words := range []string{"Name or service not known", "Temporary failure in name resolution", "Could not resolve host", "unable to resolve host", "ENOTFOUND", "EAI_AGAIN", "no such host", "failed to lookup address", "UnknownHostException"} {
+		if bytes.Contains(stderr, []byte(words)) {
+			return true
+		}
+	}
+	return false
 }
 
 // shellWords are words as a shell takes them.
