@@ -293,7 +293,7 @@ func (a *app) auditTail() *cobra.Command {
 	return a.auditLeaf(cmd, "json", 1, 2, func(r *reader, g auditArgs) error {
 		i := watchSignals(cmd.Context(), r.source())
 		defer i.stop()
-		t := tail{dir: g.dir, out: newStream(r.stdout, func() { i.cancel(errPipeClosed) }), raw: r.flags.on("json", &r.problems)}
+		t := tail{dir: g.dir, out: newStream(r.stdout, func(err error) { i.cancel(lossOf(err)) }), raw: r.flags.on("json", &r.problems)}
 		defer t.close()
 		t.all = !g.given
 		if g.given {

@@ -20,6 +20,7 @@ import (
 var (
 	errSignal     = errors.New("a signal asked isolate to stop")
 	errPipeClosed = errors.New("nobody reads standard output any more")
+	errOutputLost = errors.New("its output cannot be written")
 )
 
 // outcome is what a request came to.
@@ -195,13 +196,26 @@ func (a *app) followed(i *interrupts, r request) (o outcome) {
 	return o
 }
 
+// lossOf says why a run ends whose output cannot be written. On a full disk a
+// program would be told so by its own write; here it is ended.
+func lossOf(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return errPipeClosed
+	}
+	return errOutputLost
+}
+
 // lastWords is how much of standard error's end is looked at.
 const lastWords = 4 << 10
 
 // once runs the program of a request in a Runtime of its own.
 func (a *app) once(i *interrupts, r request) outcome {
-	stdout := newStream(a.stdout, func() { i.cancel(errPipeClosed) })
-	stderr := newStream(a.stderr, nil)
+	stdout := newStream(a.stdout, func(err error) { i.cancel(lossOf(err)) })
+	stderr := newStream(a.stderr, func(err error) {
+		if !errors.Is(err, syscall.EPIPE) { // that nobody reads it is no harm
+			i.cancel(lossOf(err))
+		}
+	})
 	stderr.tail = &program.Tail{Size: lastWords}
 	if r.file != nil {
 		stderr.tail.Size = program.RepairBytes

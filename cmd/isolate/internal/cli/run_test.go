@@ -297,9 +297,10 @@ func TestOutputLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	f := &fake{run: func(_ context.Context, c isolate.Cmd) (isolate.Result, error) {
+	f := &fake{run: func(ctx context.Context, c isolate.Cmd) (isolate.Result, error) {
 		c.Stdout.Write([]byte("y\n"))
-		return isolate.Result{Reason: isolate.ReasonExit}, nil
+		<-ctx.Done() // it is ended at once, and not when it likes
+		return isolate.Result{Reason: isolate.ReasonCancelled}, nil
 	}}
 	var stderr bytes.Buffer
 	a := testApp(f, "/", nil, full, &stderr)

@@ -84,7 +84,7 @@ func (v *visit) readProgram() error {
 func (v *visit) run(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stdout, stderr := newStream(v.stdout, cancel), newStream(v.stderr, nil)
+	stdout, stderr := newStream(v.stdout, func(error) { cancel() }), newStream(v.stderr, nil)
 	err := c.RunIn(ctx, v.sandbox, v.request, func(e client.Event) error {
 		switch e.Type {
 		case client.EventStarted:
@@ -107,9 +107,12 @@ func (v *visit) run(ctx context.Context, c *client.Client) error {
 		}
 		return nil
 	})
-	if errors.Is(stdout.err, syscall.EPIPE) {
+	switch {
+	case errors.Is(stdout.err, syscall.EPIPE):
 		v.code = exitSignal + int(syscall.SIGPIPE)
 		return nil
+	case stdout.err != nil:
+		err = nil // that we went away is no news
 	}
 	return errors.Join(err, stdout.end("standard output"), stderr.end("standard error"))
 }

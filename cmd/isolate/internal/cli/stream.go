@@ -18,8 +18,9 @@ import (
 type stream struct {
 	dst  io.Writer
 	text *safeterm.Writer // nil if it is no terminal
-	// onPipe is called when nobody reads the stream any more; nil is nothing.
-	onPipe func()
+	// onLoss is called once with the error of what cannot be written: EPIPE when
+	// nobody reads any more. Nil is nothing.
+	onLoss func(error)
 	// tail keeps the end of what is written; nil is nothing.
 	tail *program.Tail
 	// sink is dst, if it can empty a pipe into itself; nil if not.
@@ -41,8 +42,8 @@ type pipeSink interface {
 	Widen()
 }
 
-func newStream(dst io.Writer, onPipe func()) *stream {
-	s := &stream{dst: dst, onPipe: onPipe}
+func newStream(dst io.Writer, onLoss func(error)) *stream {
+	s := &stream{dst: dst, onLoss: onLoss}
 	if _, ok := asTerminal(dst); ok {
 		s.text = safeterm.NewText(dst)
 		s.dst = s.text
@@ -97,12 +98,12 @@ func (s *stream) Widen() {
 	}
 }
 
-// note keeps the first error and tells that nobody reads any more.
+// note keeps the first error and tells of it.
 func (s *stream) note(err error) {
 	if err != nil && s.err == nil {
 		s.err = err
-		if errors.Is(err, syscall.EPIPE) && s.onPipe != nil {
-			s.onPipe()
+		if s.onLoss != nil {
+			s.onLoss(err)
 		}
 	}
 }
