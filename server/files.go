@@ -22,7 +22,8 @@ func fileError(path string, err error) error {
 	status, remedy := http.StatusUnprocessableEntity, "give the path of a file below /workspace, without links in it"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		status, remedy = http.StatusNotFound, ""
+		what, status = fmt.Sprintf("cannot find %q: there is no such file or directory", path), http.StatusNotFound
+		remedy = "see what there is: isolate sandbox ls, or over HTTP GET …/list/"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
 		what, status = err.Error(), http.StatusInsufficientStorage // it has the path
 		remedy = "remove something in it, or make the sandbox with a policy that has a larger disk, or more inodes"

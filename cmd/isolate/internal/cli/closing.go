@@ -38,7 +38,7 @@ func closing(res isolate.Result, r request) []string {
 	for _, text := range netClosing(res.Net) {
 		say(text)
 	}
-	if res.Audit != nil {
+	if res.Audit != nil && r.audit.dir != "" { // who did not ask for it did not begin a log either
 		say(recordedAs(res.Audit))
 	}
 	return lines

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -101,6 +102,8 @@ func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Comm
 		switch err := q.do(i.ctx, server, values, given); {
 		case i.signal() != 0:
 			a.code = exitSignal + int(i.signal())
+		case unread(err):
+			a.code = exitSignal + int(syscall.SIGPIPE)
 		case err != nil:
 			a.code = exitRefused
 			problems = remoteProblems(err)

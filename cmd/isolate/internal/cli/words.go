@@ -50,7 +50,7 @@ func (a *app) refuse(problems ...plan.Problem) int {
 
 // problemsOf takes an error apart into what a person can do something about.
 func problemsOf(err error) []plan.Problem {
-	if err == nil {
+	if err == nil || unread(err) {
 		return nil
 	}
 	var refusal *plan.Refusal
@@ -77,6 +77,12 @@ func problemsOf(err error) []plan.Problem {
 		}
 	}
 	return list
+}
+
+// unread says that who read our output has gone. They know, and need no words.
+func unread(err error) bool {
+	var file *fs.PathError // and not a connection
+	return errors.As(err, &file) && file.Op == "write" && errors.Is(file.Err, syscall.EPIPE)
 }
 
 // remedy is what to do about an error that says nothing about it itself.
