@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -390,38 +387,23 @@ func (r *resolver) filter() error {
 }
 
 // finish computes the digests.
-func (r *resolver) finish() (Plan, error) {
-	view := r.plan.View.Sum()
-	key := struct {
-		View    []byte
-		ID      namespaces.Identity
-		Preload *preload.Spec `json:",omitempty"`
-		Env     []string      `json:",omitempty"` // that it is started with
-	}{View: view[:], ID: r.plan.Identity, Preload: r.plan.Preload}
-	if key.Preload != nil {
-		key.Env = preload.Environment(r.plan.Env)
+func (r *resolver) finish() (_ Plan, err error) {
+	var env []string // of the preloaded interpreter
+	if r.plan.Preload != nil {
+		env = preload.Environment(r.plan.Env)
 	}
-	cell, err := json.Marshal(key)
-	if err != nil {
+	if r.plan.CellKey, err = digest(r.plan.View, r.plan.Identity, r.plan.Preload, env); err != nil {
 		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
 	}
-	r.plan.CellKey = sum(cell)
 	if r.plan.Weakenings == nil {
 		r.plan.Weakenings = []policy.Weakening{}
 	}
 	rest := r.plan
 	rest.View = rootfs.View{} // the largest part: CellKey stands for it
-	all, err := json.Marshal(rest)
-	if err != nil {
+	if r.plan.Digest, err = digest(rest); err != nil {
 		return Plan{}, fmt.Errorf("cannot digest the plan: %w", err)
 	}
-	r.plan.Digest = sum(all)
 	return r.plan, nil
-}
-
-func sum(b []byte) string {
-	s := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(s[:])
 }
 
 func cause(err error) string {

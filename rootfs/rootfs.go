@@ -9,8 +9,6 @@
 package rootfs
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"path"
 	"strconv"
 	"strings"
@@ -23,30 +21,6 @@ type View struct {
 	Stages []Stage `json:"stages"`
 	// Ops build the new root below New, in order.
 	Ops []Op `json:"ops"`
-}
-
-// Sum identifies a view: it differs where any part does, contents of files
-// included (by Op.Digest).
-func (v View) Sum() [sha256.Size]byte {
-	b := make([]byte, 0, 8<<10)
-	text := func(list ...string) {
-		for _, s := range list {
-			b = binary.AppendUvarint(b, uint64(len(s)))
-			b = append(b, s...)
-		}
-	}
-	b = binary.AppendUvarint(b, uint64(len(v.Stages)))
-	for _, s := range v.Stages {
-		text(s.Source, s.Name)
-		b = binary.BigEndian.AppendUint64(b, s.Inode.Dev)
-		b = binary.BigEndian.AppendUint64(b, s.Inode.Ino)
-	}
-	for _, o := range v.Ops {
-		text(string(o.Kind), o.Target, o.Source, o.Digest)
-		b = binary.BigEndian.AppendUint32(b, o.Mode)
-		b = binary.BigEndian.AppendUint64(b, uint64(o.Size))
-	}
-	return sha256.Sum256(b)
 }
 
 // Stage is one host path that the operations need.
