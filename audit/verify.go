@@ -40,7 +40,8 @@ type Report struct {
 	Checkpoint string     `json:"checkpoint"`
 	Records    int64      `json:"records"`
 	Runs       []RunState `json:"runs"`
-	// Anchored is how many anchors agree.
+	// Anchors is how many anchors there were, and Anchored how many of them agree.
+	Anchors  int `json:"anchors"`
 	Anchored int `json:"anchored"`
 	// Attested is how many attestations agree.
 	Attested int       `json:"attested"`
@@ -110,6 +111,7 @@ func Verify(dir string, o VerifyOptions) (Report, error) {
 	if err := v.verifyHost(); err != nil {
 		return Report{}, err
 	}
+	v.report.Anchors = len(v.o.Anchors)
 	v.checkAnchors(&v.host, note.VerifierList(v.hosts...))
 	v.strangeAnchors()
 	for _, id := range ids {

@@ -230,13 +230,13 @@ func auditSummary(r audit.Report) string {
 	if !r.Pinned {
 		b.WriteString(" (taken from the directory: name the key you know with --key)")
 	}
-	if r.Anchored > 0 {
-		fmt.Fprintf(&b, "\n%d anchors agree", r.Anchored)
+	if r.Anchors > 0 {
+		fmt.Fprintf(&b, "\n%d of %s agree", r.Anchored, count(r.Anchors, "anchor"))
 	} else {
 		b.WriteString("\nno anchor: that all was set back would not be seen")
 	}
 	if r.Attested > 0 {
-		fmt.Fprintf(&b, "\n%d attestations agree", r.Attested)
+		fmt.Fprintf(&b, "\n%s verified", count(r.Attested, "attestation"))
 	}
 	b.WriteByte('\n')
 	for _, s := range r.Runs {
