@@ -69,7 +69,8 @@ const execExample = `  isolate exec -- python3 -c 'print(6*7)'
 
 const runLong = `run copies one program file into a new sandbox, runs it with the interpreter it
 is for, and prints its output. Tools of the host can be given to it, which it
-calls through modules that are on its path, although it has no network.
+calls through modules that are on its path (isolate_tools in Python,
+isolate-tools in JavaScript, tool in a shell), although it has no network.
 
 The interpreter is chosen by the suffix: python3 for .py, node for .js, .mjs,
 .cjs and .ts, sh for .sh (or the shell of its "#!" line), bash for .bash, perl
