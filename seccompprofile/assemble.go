@@ -106,16 +106,6 @@ func (s special) addTo(f *seccomp.ScmpFilter, nr seccomp.ScmpSyscall) error {
 	return f.AddRuleConditionalExact(nr, libAction(s.otherwise), []seccomp.ScmpCondition{last})
 }
 
-// distinct are the rules without those at the end that do what is done anyway:
-// the listener, not the filter, tells one notification from another.
-func (s special) distinct() []rule {
-	rules := s.rules
-	for n := len(rules); n > 0 && rules[n-1].do.verb == notify && s.otherwise.verb == notify; n-- {
-		rules = rules[:n-1]
-	}
-	return rules
-}
-
 func (c cond) libCondition() seccomp.ScmpCondition {
 	switch {
 	case c.not:

@@ -49,7 +49,7 @@ func TestGolden(t *testing.T) {
 				return
 			}
 			if !bytes.Equal(bpf, ready(p)) {
-				t.Errorf("%s is not what libseccomp makes of the table; review and run with -update", program)
+				t.Errorf("%s is not what compile makes of the table; review and run with -update", program)
 			}
 			want, err := os.ReadFile(text)
 			if err != nil {
@@ -116,8 +116,39 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// disassemble writes a program as text: the address, the instruction, its
-// target addresses, and what the numbers stand for.
+// tell writes what a program decides, a line for each span of values, with the
+// calls that have a rule.
+func (d *decision) tell(out *bytes.Buffer, indent string, names map[uint32]string) {
+	if d.spans == nil {
+		fmt.Fprintf(out, " %s\n", meaning(d.answer))
+		return
+	}
+	what := wordName(d.by.offset)
+	if d.by.mask != low32 {
+		what += fmt.Sprintf(" & %#x", d.by.mask)
+	}
+	fmt.Fprintf(out, " by %s\n", what)
+	var first uint32
+	for _, s := range d.spans {
+		values := fmt.Sprintf("%#x", s.last)
+		if first != s.last {
+			values = fmt.Sprintf("%#x to %#x", first, s.last)
+		}
+		fmt.Fprintf(out, "%s  %s:", indent, values)
+		if d.by.offset == 0 {
+			for nr := first; nr <= min(s.last, highestCall); nr++ {
+				if name, ok := names[nr]; ok {
+					fmt.Fprintf(out, " %s", name)
+				}
+			}
+		}
+		s.then.tell(out, indent+"  ", names)
+		first = d.by.next(s.last)
+	}
+}
+
+// disassemble writes a program as text: what it decides; then the address, the
+// instruction, its target addresses, and what the numbers stand for.
 func disassemble(t *testing.T, bpf []byte, table table) []byte {
 	t.Helper()
 	prog, err := decode(bpf)
@@ -132,14 +163,21 @@ func disassemble(t *testing.T, bpf []byte, table table) []byte {
 	for name, nr := range calls {
 		names[uint32(nr)] = name
 	}
+	root, err := newGraph().read(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
+	fmt.Fprint(&out, "decides")
+	root.tell(&out, "", names)
+	fmt.Fprintln(&out)
 	loaded := make([]string, len(prog)+256) // what the accumulator holds at an address
 	for pc, in := range prog {
 		text := in.text(pc)
 		var note string
 		switch {
 		case in.code == unix.BPF_LD|unix.BPF_W|unix.BPF_ABS:
-			note = field(in.k)
+			note = wordName(in.k)
 			loaded[pc+1] = note
 		case in.code == unix.BPF_ALU|unix.BPF_AND|unix.BPF_K:
 			loaded[pc+1] = "masked " + loaded[pc]
@@ -186,8 +224,8 @@ func (in instruction) text(pc int) string {
 	return fmt.Sprintf("%4d: %#x %d %d %#x", pc, in.code, in.jt, in.jf, in.k)
 }
 
-// field names a 32-bit word of struct seccomp_data.
-func field(offset uint32) string {
+// wordName names a 32-bit word of struct seccomp_data.
+func wordName(offset uint32) string {
 	switch {
 	case offset == 0:
 		return "nr"

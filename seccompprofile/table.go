@@ -228,6 +228,16 @@ func (s special) answer(args [6]uint64) action {
 	return s.otherwise
 }
 
+// distinct are the rules without those at the end that do what is done anyway:
+// the listener, not the filter, tells one notification from another.
+func (s special) distinct() []rule {
+	rules := s.rules
+	for n := len(rules); n > 0 && rules[n-1].do.verb == notify && s.otherwise.verb == notify; n-- {
+		rules = rules[:n-1]
+	}
+	return rules
+}
+
 // actions are all answers a special can give.
 func (s special) actions() []action {
 	all := []action{s.otherwise}
