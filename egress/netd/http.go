@@ -192,7 +192,7 @@ func (h *httpFlow) outgoing(req *http.Request) *http.Request {
 	}
 	u := *req.URL
 	out.URL = &u
-	out.URL.Scheme, out.URL.Host, out.URL.User = scheme, net.JoinHostPort(h.f.Host.String(), fmt.Sprint(h.f.Port)), nil
+	out.URL.Scheme, out.URL.Host, out.URL.User = scheme, h.hostPort(), nil
 	removeHopByHop(out.Header)
 	if _, set := out.Header["User-Agent"]; !set {
 		out.Header["User-Agent"] = nil // or the library adds its own
@@ -203,6 +203,13 @@ func (h *httpFlow) outgoing(req *http.Request) *http.Request {
 	}
 	h.secrets.inject(out.Header)
 	return out
+}
+
+// hostPort is where requests go.
+func (h *httpFlow) hostPort() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return net.JoinHostPort(h.f.Host.String(), fmt.Sprint(h.f.Port))
 }
 
 // hopByHop are the headers of one connection (RFC 9110, 7.6.1).

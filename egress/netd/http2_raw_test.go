@@ -55,8 +55,10 @@ func raw(t *testing.T, b *bed, host string, fields [][2]string, body string) str
 func TestHTTP2Smuggling(t *testing.T) {
 	var reached atomic.Int64
 	b, _ := http2Bed(t, []string{protocolHTTP1}, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		reached.Add(1)
+		// one whose body is cut short has not come through
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			reached.Add(1)
+		}
 	})
 	get := func(path string, more ...[2]string) [][2]string {
 		return append([][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "api.example"}, {":path", path}}, more...)
