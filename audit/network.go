@@ -45,7 +45,7 @@ type FlowOpen struct {
 	Port  int    `json:"port" doc:"port"`
 	SNI   string `json:"sni,omitempty" doc:"name in the TLS hello"`
 	ALPN  string `json:"alpn,omitempty" doc:"protocols in the TLS hello"`
-	Dial  string `json:"dial,omitempty" doc:"address and port that was dialled"`
+	Dial  string `json:"dial,omitempty" doc:"address and port that is dialled"`
 	Rule  string `json:"rule" doc:"rule that allowed it"`
 }
 
@@ -72,7 +72,7 @@ type FlowClose struct {
 	BytesIn  int64  `json:"bytes_in" doc:"bytes to the program"`
 	BytesOut int64  `json:"bytes_out" doc:"bytes from the program"`
 	Took     int64  `json:"took_us" doc:"microseconds that it lived"`
-	Reason   string `json:"reason,omitempty" doc:"why it was cut; empty if it ended by itself"`
+	Reason   string `json:"reason,omitempty" doc:"why it was cut; dial_failed if nobody answered; empty if it ended by itself"`
 }
 
 // HTTPRequest is one request that was looked at.

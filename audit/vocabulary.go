@@ -38,7 +38,7 @@ var vocabulary = []Kind{
 	kindOf(NetPolicy{}, "run", "Another network policy. It is durable before it is in force."),
 	kindOf(NetGrant{}, "run", "Somebody has opened the network for a time. It is durable before it holds; a policy.change follows."),
 	kindOf(DNSQuery{}, "run", "A look-up, answered or not; nothing is asked outside for it."),
-	kindOf(FlowOpen{}, "run", "A connection to the outside. It is durable before its first byte goes out."),
+	kindOf(FlowOpen{}, "run", "A connection to the outside. It is durable before the first byte goes out; dialled once more, to another address or again, the flow has another one."),
 	kindOf(FlowDeny{}, "run", "An attempt to reach something that was denied."),
 	kindOf(HTTPRequest{}, "run", "A request on a connection that is looked into."),
 	kindOf(FlowClose{}, "run", "The end of a connection, and how much went over it."),

@@ -39,7 +39,10 @@ type Event struct {
 	Gen  uint64    `json:"gen"`
 	Time time.Time `json:"time"`
 	// Flow ties events together; 0 is none.
-	Flow     uint64         `json:"flow,omitempty"`
+	Flow uint64 `json:"flow,omitempty"`
+	// Again says that the opening is not the flow's first: another address, or
+	// another connection.
+	Again    bool           `json:"again,omitempty"`
 	Via      Via            `json:"via,omitempty"`
 	Proto    string         `json:"proto,omitempty"`
 	Name     string         `json:"name,omitempty"`

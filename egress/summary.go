@@ -18,7 +18,7 @@ type Summary struct {
 	BytesOut int64  `json:"bytes_out"`
 	// Denials are the different ones, the first 64, each with its count.
 	Denials []Denial `json:"denials,omitempty"`
-	// Names are the names that flows were opened to, the first 64.
+	// Names are the names that flows were let out to, the first 64.
 	Names []string `json:"names,omitempty"`
 	// Failed is why the network ended before the run did; empty if it did not.
 	Failed string `json:"failed,omitempty"`
@@ -41,6 +41,7 @@ const maxListed = 64
 // Add takes an event into the summary.
 func (s *Summary) Add(e Event) {
 	switch {
+	case e.Type == EventOpen && e.Again:
 	case e.Type == EventOpen:
 		s.Flows++
 		if host := e.target(); !slices.Contains(s.Names, host) && len(s.Names) < maxListed {
@@ -49,6 +50,9 @@ func (s *Summary) Add(e Event) {
 	case e.Type == EventClose:
 		s.BytesIn += e.BytesIn
 		s.BytesOut += e.BytesOut
+		if e.Reason == ReasonDialFailed {
+			s.Flows--
+		}
 		if e.Reason == ReasonRuleExpired || e.Reason == ReasonPolicyRevoked || e.Reason == ReasonRuleExhausted {
 			s.deny(e, 1)
 		}

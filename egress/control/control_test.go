@@ -60,7 +60,7 @@ func process() int {
 				}
 			}
 		}
-		if err := p.Durable(egress.Event{Type: egress.EventOpen, Name: "a\x1b.example"}); err != nil {
+		if err := p.Durable(egress.Event{Type: egress.EventOpen, Name: "a\x1b.example"})(); err != nil {
 			p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonAudit, Name: "failed"})
 		}
 		return nil

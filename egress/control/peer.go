@@ -161,13 +161,13 @@ func (p *Peer) release(err error) {
 // Note hands an event over without waiting for it to be durable.
 func (p *Peer) Note(e egress.Event) { _ = p.event(e, nil) }
 
-// Durable hands an event over and returns when it is durable.
-func (p *Peer) Durable(e egress.Event) error {
+// Durable hands an event over. What it returns waits until it is durable.
+func (p *Peer) Durable(e egress.Event) (wait func() error) {
 	ack := make(chan error, 1)
 	if err := p.event(e, ack); err != nil {
-		return err
+		return func() error { return err }
 	}
-	return <-ack
+	return func() error { return <-ack }
 }
 
 func (p *Peer) event(e egress.Event, ack chan error) error {

@@ -60,18 +60,19 @@ func (l *log) Note(e egress.Event) {
 	l.events = append(l.events, e)
 }
 
-func (l *log) Durable(e egress.Event) error {
+func (l *log) Durable(e egress.Event) (wait func() error) {
 	l.mu.Lock()
 	broken, slow := l.broken, l.slow
 	l.mu.Unlock()
-	if slow != nil {
-		<-slow
+	if broken == nil {
+		l.Note(e)
 	}
-	if broken != nil {
+	return func() error {
+		if slow != nil {
+			<-slow
+		}
 		return broken
 	}
-	l.Note(e)
-	return nil
 }
 
 // waits makes durable events wait until the end of what it returns.
@@ -99,19 +100,21 @@ func (l *log) all() []egress.Event {
 type world struct {
 	mu      sync.Mutex
 	names   map[egress.Name][]netip.Addr
+	ttl     time.Duration             // of all names
 	servers map[netip.AddrPort]string // addresses on loopback
 	lookups []egress.Name
 	dials   []netip.AddrPort
 }
 
-func (w *world) Lookup(_ context.Context, n egress.Name) ([]netip.Addr, error) {
+func (w *world) Lookup(_ context.Context, n egress.Name) (Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lookups = append(w.lookups, n)
-	return w.names[n], nil
+	return Answer{w.names[n], w.ttl}, nil
 }
 
-func (w *world) Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+func (w *world) Dial(ctx context.Context, network string, to netip.AddrPort, begins func()) (net.Conn, error) {
+	begins()
 	w.mu.Lock()
 	w.dials = append(w.dials, to)
 	at, ok := w.servers[to]
@@ -129,7 +132,7 @@ func (w *world) Dial(ctx context.Context, network string, to netip.AddrPort) (ne
 
 // Loopback has what servers say of 127.0.0.1.
 func (w *world) Loopback(ctx context.Context, port uint16) (net.Conn, error) {
-	return w.Dial(ctx, "tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
+	return w.Dial(ctx, "tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), func() {})
 }
 
 // name gives a name an address, behind which a server may be.

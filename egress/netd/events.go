@@ -60,21 +60,24 @@ func newEvents(s Sink) *events {
 	return e
 }
 
-// durable returns when the event is durable. When one was not, nothing is any
-// more: new flows fail closed.
-func (e *events) durable(ev egress.Event) error {
+// durable hands an event over; what it returns waits until the event is
+// durable. When one was not, nothing is any more: new flows fail closed.
+func (e *events) durable(ev egress.Event) func() error {
 	ev.Time = time.Now()
-	err := e.sink.Durable(ev)
-	if err != nil {
-		e.mu.Lock()
-		first := !e.failed
-		e.failed = true
-		e.mu.Unlock()
-		if first {
-			e.sink.Note(egress.Event{Type: egress.EventStop, Time: time.Now(), Verdict: egress.Refuse, Reason: egress.ReasonAudit})
+	wait := e.sink.Durable(ev)
+	return func() error {
+		err := wait()
+		if err != nil {
+			e.mu.Lock()
+			first := !e.failed
+			e.failed = true
+			e.mu.Unlock()
+			if first {
+				e.sink.Note(egress.Event{Type: egress.EventStop, Time: time.Now(), Verdict: egress.Refuse, Reason: egress.ReasonAudit})
+			}
 		}
+		return err
 	}
-	return err
 }
 
 func (e *events) note(ev egress.Event) {

@@ -217,8 +217,8 @@ func BenchmarkAnswer(b *testing.B) {
 
 type nowhere struct{}
 
-func (nowhere) Durable(egress.Event) error { return nil }
-func (nowhere) Note(egress.Event)          {}
+func (nowhere) Durable(egress.Event) (wait func() error) { return func() error { return nil } }
+func (nowhere) Note(egress.Event)                        {}
 
 func BenchmarkLeaf(b *testing.B) {
 	a, err := NewAuthority()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,7 +37,8 @@ type flow struct {
 	cutFor   egress.Reason         // why it was cut
 	cuts     []func()              // what has to be cut
 	ups      map[*counted]struct{} // what is open upstream
-	opened   bool
+	opened   bool                  // its opening was announced
+	reached  bool                  // somebody has answered
 	dialled  netip.AddrPort
 	released bool
 }
@@ -144,108 +146,127 @@ func (fl *flow) refine() bool {
 // errRefused means that the decision of the flow says why.
 var errRefused = errors.New("refused")
 
-// connect resolves, judges, dials, and makes the opening durable: in this
-// order, so that no byte goes to an address that was not judged, or unrecorded.
+// connect resolves, judges, dials, and makes the opening durable: no byte goes
+// to an address that was not judged, or unrecorded.
 func (fl *flow) connect(ctx context.Context, network string) (*counted, error) {
-	up, err := fl.reach(ctx, network)
+	up, recorded, err := fl.reach(ctx, network)
 	if err != nil {
 		return nil, err
 	}
-	if err := fl.record(up); err != nil {
+	if err := recorded(); err != nil {
 		return nil, err
 	}
 	return up, nil
 }
 
-// reach is connect without the record, which must follow before a byte goes
-// either way.
-func (fl *flow) reach(ctx context.Context, network string) (*counted, error) {
-	n := fl.network
-	ctx, cancel := context.WithTimeout(ctx, n.times.Dial)
+// reach is connect without waiting for the record, which is made while the dial
+// goes on. recorded returns when it is durable, before which no byte may go
+// either way. If that fails, or the flow was cut meanwhile, what was dialled is
+// closed.
+func (fl *flow) reach(ctx context.Context, network string) (up *counted, recorded func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fl.network.times.Dial)
 	defer cancel()
-	fl.resolve(ctx)
-	if !fl.refine() {
-		return nil, errRefused
-	}
-	conn, err := fl.dial(ctx, network)
-	if err != nil {
+	for {
+		kept := fl.resolve(ctx)
+		if !fl.refine() {
+			fl.network.answers.forget(fl.f.Host.Name)
+			return nil, nil, errRefused
+		}
+		conn, durable, err := fl.dial(ctx, network)
+		if err == nil {
+			fl.reached = true
+			up = fl.opens(conn)
+			return up, func() error { return fl.recorded(up, durable) }, nil
+		}
+		fl.network.answers.forget(fl.f.Host.Name) // it may have moved
+		if kept && ctx.Err() == nil && fl.network.rate.take() {
+			continue
+		}
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonDialFailed
 		if errors.Is(err, errOwn) {
 			fl.d.Reason, fl.d.Class = egress.ReasonAddrDenied, egress.ClassHost
 		}
-		return nil, errRefused
+		return nil, nil, errRefused
 	}
-	return fl.opens(conn), nil
 }
 
-// record makes the opening durable. If that fails, or the flow was cut
-// meanwhile, what was dialled is closed.
-func (fl *flow) record(up *counted) error {
-	n := fl.network
+// recorded waits for the record of what was dialled.
+func (fl *flow) recorded(up *counted, durable func() error) error {
+	reason := egress.ReasonAudit
+	if durable() == nil {
+		reason = fl.cutReason()
+	}
+	if reason == "" {
+		return nil
+	}
+	abort(up)
+	fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
+	return errRefused
+}
+
+// announce hands over the record of the opening, with the address that is about
+// to be dialled, and returns what waits until it is durable.
+func (fl *flow) announce(to netip.AddrPort) (durable func() error) {
 	e := fl.event(egress.EventOpen)
-	e.Verdict, e.Dial = egress.Allow, fl.dialled
+	e.Verdict, e.Dial, e.Again = egress.Allow, to, fl.opened
 	if p := fl.f.Peek; p != nil {
-		e.SNI = p.Server
-		for i, a := range p.ALPN {
-			if i > 0 {
-				e.ALPN += ","
-			}
-			e.ALPN += a
-		}
+		e.SNI, e.ALPN = p.Server, strings.Join(p.ALPN, ",")
 	}
-	if err := n.events.durable(e); err != nil {
-		abort(up)
-		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonAudit
-		return errRefused
-	}
-	if !fl.opened { // a second connection of a flow belongs to the first
+	if !fl.opened {
 		fl.opened = true
-		n.open.Add(1)
+		fl.network.open.Add(1)
 	}
-	if reason := fl.cutReason(); reason != "" {
-		abort(up)
-		fl.d.Verdict, fl.d.Reason = egress.Refuse, reason
-		return errRefused
-	}
-	return nil
+	fl.dialled = to
+	return fl.network.events.durable(e)
 }
 
 // resolve finds the addresses of the flow's host. That of a granted port of this
-// machine needs none.
-func (fl *flow) resolve(ctx context.Context) {
-	switch fl.f.Host.Name {
+// machine needs none. kept says that they were found by an earlier flow.
+func (fl *flow) resolve(ctx context.Context) (kept bool) {
+	n := fl.network
+	switch name := fl.f.Host.Name; name {
 	case egress.HostName:
-		return
+		return false
 	case "":
 		fl.f.Addrs = []netip.Addr{fl.f.Host.Addr}
 	default:
-		addrs, err := fl.network.options.Upstream.Lookup(ctx, fl.f.Host.Name)
-		if err != nil {
-			addrs = nil
+		addrs := n.answers.get(name, time.Now())
+		if kept = addrs != nil; !kept {
+			if a, err := n.options.Upstream.Lookup(ctx, name); err == nil {
+				addrs = a.Addrs
+				n.answers.keep(name, a, time.Now())
+			}
 		}
 		fl.f.Addrs = prefer(addrs, fl.chosen)
 	}
 	fl.f.Resolved = true
+	return kept
 }
 
-// dial connects to the first of the addresses that answers.
-func (fl *flow) dial(ctx context.Context, network string) (conn net.Conn, err error) {
+// dial connects to the first of the addresses that answers. Each is announced
+// before it is sent anything; durable is of the one that has answered.
+func (fl *flow) dial(ctx context.Context, network string) (conn net.Conn, durable func() error, err error) {
 	up := fl.network.options.Upstream
 	if fl.f.Host.Name == egress.HostName {
-		if conn, err = up.Loopback(ctx, fl.f.Port); err == nil {
-			fl.dialled, _ = netip.ParseAddrPort(conn.RemoteAddr().String())
+		if conn, err = up.Loopback(ctx, fl.f.Port); err != nil {
+			return nil, nil, err
 		}
-		return conn, err
+		to, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+		return conn, fl.announce(to), nil
 	}
 	err = errors.New("no address")
-	for _, a := range fl.f.Addrs {
+	for i, a := range fl.f.Addrs {
+		if i > 0 && !fl.network.rate.take() { // each has a record, as a flow has
+			break
+		}
 		to := netip.AddrPortFrom(a, fl.f.Port)
-		if conn, err = up.Dial(ctx, network, to); err == nil {
-			fl.dialled = to
-			return conn, nil
+		durable = nil
+		conn, err = up.Dial(ctx, network, to, func() { durable = fl.announce(to) })
+		if err == nil {
+			return conn, durable, nil
 		}
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // opens remembers a connection to the outside until it is closed.
@@ -290,7 +311,9 @@ func (fl *flow) done() {
 	}
 	e := fl.event(egress.EventClose)
 	e.Dial, e.BytesIn, e.BytesOut, e.Took = fl.dialled, fl.in.Load(), fl.out.Load(), time.Since(fl.began)
-	e.Reason = fl.cutReason()
+	if e.Reason = fl.cutReason(); e.Reason == "" && !fl.reached {
+		e.Reason = egress.ReasonDialFailed
+	}
 	fl.network.events.note(e)
 	fl.network.open.Add(-1)
 }

@@ -19,9 +19,10 @@ import (
 
 // Sink takes events.
 type Sink interface {
-	// Durable returns when the event is durable; its error means that what it
-	// announces must not happen.
-	Durable(egress.Event) error
+	// Durable takes an event in its order. wait, which is called at most once,
+	// returns when it is durable; its error means that what the event announces
+	// must not happen.
+	Durable(egress.Event) (wait func() error)
 	// Note does not wait.
 	Note(egress.Event)
 }
@@ -29,10 +30,11 @@ type Sink interface {
 // Upstream is the way out.
 type Upstream interface {
 	// Lookup finds all addresses of a name. An error is one of the network.
-	Lookup(ctx context.Context, n egress.Name) ([]netip.Addr, error)
+	Lookup(ctx context.Context, n egress.Name) (Answer, error)
 	// Dial connects to an address that was judged; network is "tcp" or "udp".
-	// errOwn means that it turned out to be one of this machine.
-	Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
+	// begins is called before anything is sent, and always if it connects. errOwn
+	// means that the address turned out to be one of this machine: then it is not.
+	Dial(ctx context.Context, network string, to netip.AddrPort, begins func()) (net.Conn, error)
 	// Loopback connects to a TCP port of this machine that was granted by itself.
 	Loopback(ctx context.Context, port uint16) (net.Conn, error)
 }
@@ -85,6 +87,7 @@ type Network struct {
 	judge    *egress.Judge
 	names    *nameTable
 	bound    *bindings
+	answers  *answerTable
 	events   *events
 	rate     *bucket
 	stack    *stack.Stack
@@ -104,7 +107,7 @@ type Network struct {
 
 // New makes a network that denies everything until Set.
 func New(o Options) (*Network, error) {
-	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), bound: newBindings(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
+	n := &Network{options: o, times: o.Times.withDefaults(), judge: egress.NewJudge(0, nil), names: newNameTable(), bound: newBindings(), answers: newAnswerTable(), events: newEvents(o.Sink), rate: newBucket(256, 1024), desk: make(chan struct{}, maxDesk), asking: make(chan struct{}, maxAsking), requests: make(chan struct{}, maxRequests)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var err error
 	if n.loop, err = newLoop(); err != nil {
@@ -141,7 +144,7 @@ func (n *Network) Set(p egress.Policy, number uint64, granted time.Time) error {
 	if number == 1 {
 		kind = egress.EventStart
 	}
-	if err := n.events.durable(egress.Event{Type: kind, Gen: number, Mode: p.Mode.String()}); err != nil {
+	if err := n.events.durable(egress.Event{Type: kind, Gen: number, Mode: p.Mode.String()})(); err != nil {
 		return err
 	}
 	n.judge.Set(g)

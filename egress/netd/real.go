@@ -30,12 +30,6 @@ type bindings struct {
 	of    map[netip.Addr][]egress.Name // in the order of the look-ups
 }
 
-// found is what a name had when it was last looked up.
-type found struct {
-	addrs []netip.Addr
-	until time.Time
-}
-
 func newBindings() *bindings {
 	return &bindings{found: map[egress.Name]found{}, of: map[netip.Addr][]egress.Name{}}
 }
@@ -93,9 +87,9 @@ func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Add
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, n.times.Dial)
 		defer cancel()
-		if addrs, failed = n.options.Upstream.Lookup(ctx, name); failed != nil {
-			addrs = nil
-		}
+		var found Answer
+		found, failed = n.options.Upstream.Lookup(ctx, name)
+		addrs = found.Addrs
 	}
 	d, _ = n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS, Addrs: addrs, Resolved: true})
 	if !d.Allowed() {

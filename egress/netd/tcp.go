@@ -81,7 +81,7 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 		return
 	}
 	// who is called may speak first, and its refusal is to be seen: dial first
-	up, err := fl.reach(n.ctx, "tcp")
+	up, recorded, err := fl.reach(n.ctx, "tcp")
 	if err != nil {
 		fl.refused()
 		r.Complete(true)
@@ -90,9 +90,7 @@ func (n *Network) tcp(r *tcp.ForwarderRequest) {
 	defer up.Close()
 	// the program's handshake takes its time while the opening is recorded;
 	// nothing else happens before it is
-	answer := make(chan error, 1)
-	go func() { answer <- fl.record(up) }()
-	recorded := sync.OnceValue(func() error { return <-answer })
+	recorded = sync.OnceValue(recorded)
 	defer recorded() // also of a program that is gone: the flow ends behind it
 	n.accepted(r, func(c *inside) {
 		fl.onCut(c.Abort)

@@ -369,63 +369,6 @@ func TestRevocationCutsOnlyWhatItRevokes(t *testing.T) {
 	b.event(egress.EventClose, egress.ReasonPolicyRevoked)
 }
 
-// The program's handshake need not wait for the record, but no byte goes either
-// way before it is durable.
-func TestNothingGoesBeforeTheRecord(t *testing.T) {
-	b := newBed(t, restricted(tcpRule("a.example")))
-	b.world.name("a.example", "9.9.9.9")
-	got := make(chan byte, 1)
-	b.world.server("9.9.9.9:7", listen(t, func(c net.Conn) {
-		defer c.Close()
-		_, _ = c.Write([]byte("s"))
-		var p [1]byte
-		if _, err := io.ReadFull(c, p[:]); err == nil {
-			got <- p[0]
-		}
-	}))
-	end := b.log.waits()
-	defer end()
-	c := b.mustReach("a.example", 7)
-	if _, err := c.Write([]byte("c")); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	var late net.Error
-	if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.As(err, &late) || !late.Timeout() {
-		t.Errorf("the program has read %d bytes: %v", n, err)
-	}
-	select {
-	case <-got:
-		t.Error("the server has got a byte")
-	default:
-	}
-	end()
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-	p := make([]byte, 1)
-	if _, err := io.ReadFull(c, p); err != nil || p[0] != 's' || <-got != 'c' {
-		t.Errorf("after the record: %q, %v", p, err)
-	}
-}
-
-// D 71
-func TestFailingLogFailsClosed(t *testing.T) {
-	b := newBed(t, restricted(tcpRule("a.example")))
-	b.world.name("a.example", "9.9.9.9")
-	b.world.server("9.9.9.9:7", listen(t, echo))
-	old := b.mustReach("a.example", 7)
-	b.log.breaks()
-	c, err := b.dial(old.RemoteAddr().String())
-	refusedBy(t, b, c, err, egress.ReasonAudit)
-	b.event(egress.EventStop, egress.ReasonAudit)
-	_ = old.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := old.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(old, make([]byte, 1)); err != nil {
-		t.Errorf("an old flow: %v", err)
-	}
-}
-
 // D 65
 func TestBlackHolesDoNotBlock(t *testing.T) {
 	b := newBed(t, restricted(tcpRule("hole.example"), tcpRule("good.example")), func(o *Options) { o.Times.Dial = 2 * time.Second })

@@ -27,42 +27,34 @@ type system struct {
 const lookupTry = 3 * time.Second
 
 // Lookup asks for every address of a name at once; they are judged together.
-// Nothing is kept: who dials again looks up again.
-func (s *system) Lookup(ctx context.Context, n egress.Name) ([]netip.Addr, error) {
+// The host's own names have no time of their own: finding them again is as fast.
+func (s *system) Lookup(ctx context.Context, n egress.Name) (Answer, error) {
 	if a := s.hosts[string(n)]; a != nil {
-		return a, nil
+		return Answer{Addrs: a}, nil
 	}
-	kinds := []uint16{dns.TypeA}
-	if s.ipv6 {
-		kinds = append(kinds, dns.TypeAAAA)
+	if !s.ipv6 {
+		return s.ask(ctx, n, dns.TypeA)
 	}
 	type result struct {
-		addrs []netip.Addr
-		err   error
+		answer Answer
+		err    error
 	}
-	results := make(chan result, len(kinds))
-	for _, kind := range kinds {
-		go func() {
-			addrs, err := s.ask(ctx, n, kind)
-			results <- result{addrs, err}
-		}()
-	}
-	var all []netip.Addr
-	var errs []error
-	for range kinds {
-		r := <-results
-		all = append(all, r.addrs...)
-		errs = append(errs, r.err)
-	}
+	other := make(chan result, 1)
+	go func() {
+		a, err := s.ask(ctx, n, dns.TypeAAAA)
+		other <- result{a, err}
+	}()
+	a, err := s.ask(ctx, n, dns.TypeA)
+	b := <-other
 	// half an answer must not hide an address that would deny it
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if err := errors.Join(err, b.err); err != nil {
+		return Answer{}, err
 	}
-	return all, nil
+	return Answer{append(a.Addrs, b.answer.Addrs...), min(a.TTL, b.answer.TTL)}, nil
 }
 
 // ask asks the resolvers in turn for one kind of address.
-func (s *system) ask(ctx context.Context, n egress.Name, kind uint16) ([]netip.Addr, error) {
+func (s *system) ask(ctx context.Context, n egress.Name, kind uint16) (Answer, error) {
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(string(n)), kind)
 	q.SetEdns0(1232, false)
@@ -83,11 +75,11 @@ func (s *system) ask(ctx context.Context, n egress.Name, kind uint16) ([]netip.A
 		case dns.RcodeSuccess:
 			return addresses(m), nil
 		case dns.RcodeNameError:
-			return nil, nil
+			return Answer{}, nil
 		}
 		last = fmt.Errorf("cannot look up %s: %s", n, dns.RcodeToString[m.Rcode])
 	}
-	return nil, last
+	return Answer{}, last
 }
 
 func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) {
@@ -100,10 +92,12 @@ func exchange(ctx context.Context, q *dns.Msg, server string) (*dns.Msg, error) 
 	return m, err
 }
 
-// addresses are all addresses of an answer, whatever names it goes through.
-func addresses(m *dns.Msg) []netip.Addr {
-	var out []netip.Addr
+// addresses are all addresses of a message, whatever names it goes through, for as
+// long as all of it may be kept.
+func addresses(m *dns.Msg) Answer {
+	a := Answer{TTL: keepFor}
 	for _, r := range m.Answer {
+		a.TTL = min(a.TTL, time.Duration(r.Header().Ttl)*time.Second)
 		var ip net.IP
 		switch r := r.(type) {
 		case *dns.A:
@@ -111,24 +105,28 @@ func addresses(m *dns.Msg) []netip.Addr {
 		case *dns.AAAA:
 			ip = r.AAAA
 		}
-		if a, ok := netip.AddrFromSlice(ip); ok {
-			out = append(out, a)
+		if addr, ok := netip.AddrFromSlice(ip); ok {
+			a.Addrs = append(a.Addrs, addr)
 		}
 	}
-	return out
+	return a
 }
 
 // Dial connects. An address that the machine got after the start is found by
 // asking the kernel which of its own it would speak from.
-func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort, begins func()) (net.Conn, error) {
 	var d net.Dialer
 	if network == "udp" { // nothing is sent yet
 		conn, err := d.DialContext(ctx, network, to.String())
-		if err == nil && conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap() == to.Addr().Unmap() {
+		if err != nil {
+			return nil, err
+		}
+		if conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap() == to.Addr().Unmap() {
 			conn.Close()
 			return nil, errOwn
 		}
-		return conn, err
+		begins()
+		return conn, nil
 	}
 	from, err := speaksFrom(to)
 	if err != nil {
@@ -137,6 +135,7 @@ func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort) (n
 	if from == to.Addr().Unmap() {
 		return nil, errOwn
 	}
+	begins()
 	return d.DialContext(ctx, network, to.String())
 }
 

@@ -29,7 +29,7 @@ func TestDialOwnAddress(t *testing.T) {
 	}()
 	for _, network := range []string{"tcp", "udp"} {
 		for _, to := range []netip.AddrPort{to, mapped} {
-			if c, err := new(system).Dial(t.Context(), network, to); !errors.Is(err, errOwn) {
+			if c, err := new(system).Dial(t.Context(), network, to, func() { t.Error("it was announced") }); !errors.Is(err, errOwn) {
 				t.Errorf("%s %s: got %v, %v", network, to, c, err)
 			}
 		}

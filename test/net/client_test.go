@@ -3,6 +3,7 @@ package net
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,8 +17,8 @@ import (
 )
 
 // measuringClient is what a measuring program does: "down ADDR SECONDS", "up ADDR
-// SECONDS", "echo ADDR COUNT", "open ADDR COUNT", "lookup NAME COUNT". It prints
-// one number a line: bytes a second, or microseconds of the median and the 99th
+// SECONDS", "echo ADDR COUNT", "open ADDR COUNT", "hello ADDR COUNT", which opens
+// with a TLS hello, "lookup NAME COUNT". It prints one number a line: bytes a second, or microseconds of the median and the 99th
 // of a hundred. "whole ADDR MEBIBYTES" tells whether what is sent comes back,
 // "many ADDR COUNT" how many connections work while all are open, "ask NAME
 // COUNT" how many look-ups were answered, and how many a second.
@@ -41,7 +42,24 @@ func measuringClient(order string) error {
 	case "lookup":
 		return measure(n, func() error { _, err := net.LookupIP(addr); return err })
 	}
-	return opens(addr, n)
+	first := []byte("ex")
+	if what == "hello" {
+		first = tlsHello("hello.example")
+	}
+	return opens(addr, first, n)
+}
+
+// tlsHello is what a program says first in TLS.
+func tlsHello(name string) []byte {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go func() {
+		defer ours.Close()
+		_ = tls.Client(ours, &tls.Config{ServerName: name}).Handshake()
+	}()
+	b := make([]byte, 64<<10)
+	n, _ := theirs.Read(b)
+	return b[:n]
 }
 
 func bulk(way, addr string, d time.Duration) error {
@@ -185,7 +203,8 @@ func ask(name string, count int) error {
 }
 
 // opens looks the address up once.
-func opens(addr string, count int) error {
+// opens opens connections, and waits for an answer to what it says first.
+func opens(addr string, first []byte, count int) error {
 	to, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return err
@@ -197,7 +216,7 @@ func opens(addr string, count int) error {
 			return err
 		}
 		defer c.Close()
-		if _, err := c.Write([]byte("ex")); err != nil {
+		if _, err := c.Write(first); err != nil {
 			return err
 		}
 		_, err = io.ReadFull(c, make([]byte, 1))

@@ -37,7 +37,7 @@ type world struct {
 var addresses = map[string][]string{
 	"allowed.example.": {"9.9.9.1"}, "cdn.example.": {"9.9.9.2"}, "registry.example.": {"9.9.9.3"}, "api.example.": {"9.9.9.4"}, "evil.example.": {"9.9.9.4"},
 	"private.example.": {"10.1.2.9"}, "meta.example.": {"169.254.169.254"}, "mixed.example.": {"9.9.9.1", "10.1.2.9"}, "loop.example.": {"127.0.0.1"},
-	"host.example.": {"11.0.0.1"}, "bulk.example.": {"9.9.9.1"},
+	"host.example.": {"11.0.0.1"}, "bulk.example.": {"9.9.9.1"}, "hello.example.": {"9.9.9.1"}, "fresh.example.": {"9.9.9.1"},
 }
 
 // serveWorld serves until it is killed.
@@ -137,9 +137,13 @@ func (w *world) resolve(rw dns.ResponseWriter, q *dns.Msg) {
 	if !ok {
 		m.Rcode = dns.RcodeNameError
 	}
+	ttl := uint32(1)
+	if name == "fresh.example." { // which nobody may keep
+		ttl = 0
+	}
 	if q.Question[0].Qtype == dns.TypeA {
 		for _, a := range list {
-			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 1}, A: net.ParseIP(a)})
+			m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: net.ParseIP(a)})
 		}
 	}
 	_ = rw.WriteMsg(m)
@@ -220,7 +224,7 @@ func serveBulk(addr string) error {
 			case 'u':
 				n, _ := io.Copy(io.Discard, c)
 				fmt.Fprintf(c, "%d\n", n)
-			case 'e':
+			case 'e', 22: // a TLS hello
 				_, _ = io.Copy(c, c)
 			}
 		}()
