@@ -91,7 +91,7 @@ func (l *Log) catchUp() error {
 
 // storedTree is the edge of the tree as host.hashes has it, and its root.
 func (l *Log) storedTree(size int64) (tree, tlog.Hash, error) {
-	f, err := os.Open(filepath.Join(l.dir, hostHashes))
+	f, err := openFile(filepath.Join(l.dir, hostHashes))
 	if err != nil {
 		return tree{}, tlog.Hash{}, err
 	}

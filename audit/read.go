@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Reader gives the records of one log in their order. It checks the frames and
@@ -31,7 +33,7 @@ func openLog(dir, run string) (*os.File, error) {
 	var err error
 	switch {
 	case run == "":
-		f, err = os.Open(filepath.Join(dir, hostLog))
+		f, err = openFile(filepath.Join(dir, hostLog))
 	case !validID(run):
 		return nil, fmt.Errorf("cannot read run %q: %w", run, ErrNoRun)
 	default:
@@ -42,6 +44,30 @@ func openLog(dir, run string) (*os.File, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read audit log: %w", err)
+	}
+	return f, nil
+}
+
+// errNoFile is something in a file's place, such as a FIFO or a directory.
+var errNoFile = errors.New("it is not a file")
+
+// openFile opens a file for reading and nothing else: a FIFO that somebody put
+// in its place would let the reader wait for ever.
+func openFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENXIO) { // a socket
+		return nil, &os.PathError{Op: "open", Path: name, Err: errNoFile}
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &os.PathError{Op: "open", Path: name, Err: errNoFile}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
 	return f, nil
 }

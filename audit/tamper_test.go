@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/sys/unix"
 )
 
 func TestUntouchedLogVerifies(t *testing.T) {
@@ -262,6 +264,20 @@ func TestTamperingOfTheHostLog(t *testing.T) {
 			other := ids[0][:len(ids[0])-1] + string("01"[map[bool]int{true: 1, false: 0}[ids[0][len(ids[0])-1] == '0']])
 			must(t, os.WriteFile(q.run(other), b, 0o600))
 		}, Fork},
+		{"a run has a second log", func(t *testing.T, q place) {
+			b, err := os.ReadFile(q.run(ids[0]))
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(q.dir, openDir, ids[0]+logSuffix), b, 0o600))
+		}, Fork},
+		// Whoever can change the logs must not be able to keep others from verifying.
+		{"a FIFO is in a run's place", func(t *testing.T, q place) { replace(t, q.run(ids[0]), fifo) }, Damaged},
+		{"a socket is in a run's place", func(t *testing.T, q place) { replace(t, q.run(ids[0]), socket) }, Damaged},
+		{"a directory is in a run's place", func(t *testing.T, q place) { replace(t, q.run(ids[0]), directory) }, Damaged},
+		{"a FIFO is among the open runs", func(t *testing.T, q place) {
+			must(t, fifo(filepath.Join(q.dir, openDir, ids[0]+logSuffix)))
+		}, Damaged},
+		{"a FIFO is in the host log's place", func(t *testing.T, q place) { replace(t, q.host(), fifo) }, Damaged},
+		{"the host log is gone", func(t *testing.T, q place) { must(t, os.Remove(q.host())) }, Truncated},
 		{"the key in the directory is replaced", func(t *testing.T, q place) {
 			k, err := newKey("isolate-host-00000000")
 			must(t, err)
@@ -276,6 +292,31 @@ func TestTamperingOfTheHostLog(t *testing.T) {
 			q.verify(t, VerifyOptions{}, c.want)
 		})
 	}
+}
+
+// replace puts something else where a log is.
+func replace(t *testing.T, name string, with func(string) error) {
+	t.Helper()
+	must(t, os.Remove(name))
+	must(t, with(name))
+}
+
+func fifo(name string) error { return unix.Mkfifo(name, 0o600) }
+
+func directory(name string) error { return os.Mkdir(name, 0o700) }
+
+func socket(name string) error {
+	dir, err := os.MkdirTemp("", "s") // the name of a socket has 108 bytes at most
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s")})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	return errors.Join(os.Rename(filepath.Join(dir, "s"), name), l.Close())
 }
 
 // strings2 replaces a text in all pieces.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,7 +109,7 @@ func Verify(dir string, o VerifyOptions) (Report, error) {
 		return Report{}, err
 	}
 	v.readAnchors()
-	if err := v.verifyHost(); err != nil {
+	if err := v.verifyHost(len(ids)); err != nil {
 		return Report{}, err
 	}
 	v.report.Anchors = len(v.o.Anchors)
@@ -155,8 +156,8 @@ func OpenRuns(dir string) ([]string, error) {
 // findLive finds the runs that somebody is writing.
 func (v *verification) findLive(ids []string) error {
 	for _, id := range ids {
-		f, err := os.Open(filepath.Join(v.dir, openDir, id+logSuffix))
-		if errors.Is(err, os.ErrNotExist) {
+		f, err := openFile(filepath.Join(v.dir, openDir, id+logSuffix))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, errNoFile) { // verifyRun tells
 			continue
 		}
 		if err != nil {
@@ -227,18 +228,31 @@ func validID(id string) bool {
 
 // openRun opens the log of a run wherever it is.
 func openRun(dir, id string) (*os.File, error) {
-	f, err := os.Open(filepath.Join(dir, openDir, id+logSuffix))
+	f, err := openFile(filepath.Join(dir, openDir, id+logSuffix))
 	if errors.Is(err, os.ErrNotExist) {
-		f, err = os.Open(filepath.Join(dir, runsDir, dayOf(id), id+logSuffix))
+		f, err = openFile(filepath.Join(dir, runsDir, dayOf(id), id+logSuffix))
 	}
 	return f, err
+}
+
+// doubled tells whether there are two logs of one run. One that has ended is
+// renamed, so it is looked for in the place to which it goes first.
+func doubled(dir, id string) bool {
+	_, ended := os.Lstat(filepath.Join(dir, runsDir, dayOf(id), id+logSuffix))
+	_, open := os.Lstat(filepath.Join(dir, openDir, id+logSuffix))
+	return ended == nil && open == nil
 }
 
 // trusted are the keys that are believed from the start.
 func (v *verification) trusted() ([]note.Verifier, error) {
 	keys := v.o.Keys
 	if len(keys) == 0 {
-		b, err := os.ReadFile(filepath.Join(v.dir, hostKey))
+		var b []byte
+		f, err := openFile(filepath.Join(v.dir, hostKey))
+		if err == nil {
+			b, err = io.ReadAll(io.LimitReader(f, maxNote))
+			f.Close()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the key of the audit log: %w; name one with --key", err)
 		}
@@ -256,14 +270,22 @@ func (v *verification) trusted() ([]note.Verifier, error) {
 	return list, nil
 }
 
-// verifyHost checks the host log and learns from it which runs there were.
-func (v *verification) verifyHost() error {
+// verifyHost checks the host log and learns from it which runs there were. Of
+// runs there are so many logs.
+func (v *verification) verifyHost(runs int) error {
 	trusted, err := v.trusted()
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Join(v.dir, hostLog))
-	if err != nil {
+	f, err := openFile(filepath.Join(v.dir, hostLog))
+	switch {
+	case errors.Is(err, os.ErrNotExist) && runs > 0:
+		v.add(Problem{Truncated, "host", "it is gone, and there are logs of runs"})
+		return nil
+	case errors.Is(err, errNoFile):
+		v.add(Problem{Damaged, "host", errNoFile.Error()})
+		return nil
+	case err != nil:
 		return fmt.Errorf("cannot read audit log: %w", err)
 	}
 	defer f.Close()

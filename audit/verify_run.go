@@ -37,9 +37,6 @@ func snapshot(f *os.File, patience time.Duration) (int64, liveness, error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("cannot read audit log: %w", err)
 	}
-	if !st.Mode().IsRegular() {
-		return 0, 0, fmt.Errorf("cannot read audit log %q: it is not a file", f.Name())
-	}
 	if life == finished {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	}
@@ -60,6 +57,10 @@ func (v *verification) verifyRun(id string) error {
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			v.add(Problem{MissingRun, id, "there is no log of it"})
+			return nil
+		}
+		if errors.Is(err, errNoFile) {
+			v.add(Problem{Damaged, id, errNoFile.Error()})
 			return nil
 		}
 		return fmt.Errorf("cannot read audit log: %w", err)
@@ -85,6 +86,9 @@ func (v *verification) verifyRun(id string) error {
 	}
 	v.checkAnchors(&r.check, r.known)
 	state := r.conclude(life)
+	if doubled(v.dir, id) {
+		_ = r.fail(Fork, "there are two logs of it, in %s and in %s", openDir, runsDir) // unless something else was wrong
+	}
 	if r.totals.wrong != "" {
 		_ = r.fail(Gap, "%s", r.totals.wrong) // unless something else was wrong
 	}
