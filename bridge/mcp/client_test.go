@@ -320,11 +320,18 @@ func TestServersThatDoNotServe(t *testing.T) {
 		"flooding": "too long",
 		"pages":    "more than 100 pages",
 		"heavy":    "what it says of them",
+		"nameless": "it has no name",
+		"listed":   "its input schema: it is no object",
+		"refusing": "no licence",
+		"old":      "unsupported protocol version",
 	} {
 		t.Run(name, func(t *testing.T) {
 			wait := 50 * time.Second
-			if name == "silent" {
+			switch name {
+			case "silent":
 				wait = time.Second
+			case "refusing", "old": // and not as long as a server may take to start
+				wait = ConnectTime / 2
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()

@@ -73,6 +73,9 @@ func (s *Server) admit(list []*sdk.Tool) ([]bridge.Tool, map[string]string, erro
 		if _, twice := prints[t.Name]; twice {
 			return nil, nil, fmt.Errorf("cannot use tool %q: the server has two of that name", t.Name)
 		}
+		if t.Name == "" {
+			return nil, nil, errors.New("cannot use a tool: it has no name; name those that you want in allow")
+		}
 		tool, err := s.tool(t)
 		if err != nil {
 			return nil, nil, fmt.Errorf("cannot use tool %q: %w; deny it to use the others", t.Name, err)
@@ -156,6 +159,9 @@ func schema(v any) (*jsonschema.Schema, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
+	}
+	if data[0] != '{' && data[0] != 't' && data[0] != 'f' {
+		return nil, errors.New("it is no object")
 	}
 	s := &jsonschema.Schema{}
 	return s, json.Unmarshal(data, s)

@@ -54,8 +54,15 @@ var servers = map[string]func(dir string) error{
 			}
 		}
 	},
-	"pages":  func(string) error { return raw(endlessPages) },
-	"heavy":  func(string) error { return raw(heavyPages) },
+	"pages":    func(string) error { return raw(endlessPages) },
+	"heavy":    func(string) error { return raw(heavyPages) },
+	"nameless": func(string) error { return raw(odd(`{"name":"","inputSchema":{"type":"object"}}`)) },
+	"listed":   func(string) error { return raw(odd(`{"name":"a","inputSchema":[1]}`)) },
+	// Servers that refuse, and do not answer what they do not know.
+	"refusing": func(string) error { return once(`"error":{"code":-32000,"message":"no licence"}`) },
+	"old": func(string) error {
+		return once(`"result":` + strings.Replace(hello, "2025-11-25", "1999-01-01", 1))
+	},
 	"blob":   func(string) error { return raw(brokenBlob) },
 	"asking": func(string) error { return asking() },
 	"stubborn": func(string) error {
@@ -190,6 +197,27 @@ func endlessPages(method string) string {
 		return hello
 	}
 	return `{"tools":[],"nextCursor":"x"}`
+}
+
+// odd has one tool.
+func odd(tool string) func(string) string {
+	return func(method string) string {
+		if method == "initialize" {
+			return hello
+		}
+		return `{"tools":[` + tool + `]}`
+	}
+}
+
+// once answers initialize and nothing else.
+func once(answer string) error {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		if strings.Contains(in.Text(), `"initialize"`) {
+			fmt.Println(`{"jsonrpc":"2.0","id":1,` + answer + `}`)
+		}
+	}
+	return in.Err()
 }
 
 // heavyPages has few tools and says much of each.

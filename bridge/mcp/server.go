@@ -17,6 +17,8 @@ const (
 	// ConnectTime bounds a connection, the first list of tools included. It is
 	// long because a server may be fetched by its package manager first.
 	ConnectTime = 60 * time.Second
+	// againTime bounds a second attempt with the other handshake.
+	againTime = 5 * time.Second
 	// A server that has gone is tried again by the next call, but not before
 	// retryMin after the last attempt, doubled each time up to retryMax.
 	retryMin = 100 * time.Millisecond
@@ -176,10 +178,17 @@ func (s *Server) again(ctx context.Context) (*session, error) {
 // refuse than can be told apart.
 func (c Config) connect(ctx context.Context) (*session, error) {
 	s, err := c.connectAs(ctx, handshake)
-	if err != nil && ctx.Err() == nil && (c.URL != "" || refused(err)) {
-		return c.connectAs(ctx, "")
+	if err == nil || ctx.Err() != nil || c.URL == "" && !refused(err) {
+		return s, err
 	}
-	return s, err
+	// A server that has answered once is awake, and says nothing at all if it
+	// does not know the other beginning. Its first word is then its reason.
+	ctx, cancel := context.WithTimeout(ctx, againTime)
+	defer cancel()
+	if s, second := c.connectAs(ctx, ""); second == nil {
+		return s, nil
+	}
+	return nil, err
 }
 
 func (c Config) connectAs(ctx context.Context, version string) (*session, error) {
