@@ -69,7 +69,13 @@ func readHead(b []byte) (head, error) {
 		return h, errHead
 	}
 	h.target = first[1]
-	h.absolute = !strings.HasPrefix(h.target, "/") && strings.Contains(h.target, "://")
+	h.absolute = isURL(h.target)
+	switch {
+	case h.absolute, strings.HasPrefix(h.target, "/"), first[0] == http.MethodConnect:
+	case h.target == "*" && first[0] == http.MethodOptions:
+	default: // of RFC 9112, 3.2, no form: what a reader takes for the path is its own affair
+		return h, errHead
+	}
 	hosts, lengths, encodings := 0, 0, 0
 	for i, l := range lines {
 		if strings.ContainsAny(l, "\r\n\x00") {
@@ -101,12 +107,21 @@ func readHead(b []byte) (head, error) {
 	switch {
 	case lengths > 1 || encodings > 1 || lengths+encodings > 1:
 		return h, errFrames
+	case encodings > 0 && first[2] == "HTTP/1.0":
+		return h, errFrames // some see a body, some do not (RFC 9112, 6.1)
 	case hosts == 0 && first[0] == http.MethodConnect:
 		return h, nil // of HTTP/1.0, as Python before 3.12 sends it
 	case hosts != 1:
 		return h, errHead
 	}
 	return h, nil
+}
+
+// isURL tells whether a target is a URL. One of https asks a proxy to fetch it,
+// which then would go out in the clear.
+func isURL(target string) bool {
+	const scheme = "http://"
+	return len(target) >= len(scheme) && strings.EqualFold(target[:len(scheme)], scheme)
 }
 
 // agrees tells whether the Host header of a CONNECT, if it has one, names its

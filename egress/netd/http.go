@@ -198,7 +198,7 @@ func (h *httpFlow) outgoing(req *http.Request) *http.Request {
 		out.Header["User-Agent"] = nil // or the library adds its own
 	}
 	out.Close = false
-	if req.ContentLength == 0 {
+	if out.Body = (requestBody{req.Body}); req.ContentLength == 0 {
 		out.Body = nil
 	}
 	h.secrets.inject(out.Header)
@@ -350,8 +350,26 @@ func (h *httpFlow) failed(err error) egress.Reason {
 		return h.decision().Reason
 	case errors.Is(err, errUpstreamTLS):
 		return egress.ReasonUpstreamTLS
+	case errors.Is(err, errBody) && errors.Is(err, io.ErrUnexpectedEOF):
+		return egress.ReasonMalformed
+	case errors.Is(err, errBody):
+		return egress.ReasonSmuggling
 	}
 	return egress.ReasonDialFailed
+}
+
+// errBody is of a body that ends early, or whose chunks are none.
+var errBody = errors.New("cannot read what the program sends")
+
+// requestBody tells its own errors from those of the other side.
+type requestBody struct{ io.ReadCloser }
+
+func (b requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", errBody, err)
+	}
+	return n, err
 }
 
 // refusalText is what a program reads that does not look at headers.
