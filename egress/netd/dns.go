@@ -142,8 +142,11 @@ func (n *Network) reply(m, q *dns.Msg, dst netip.AddrPort) {
 		n.localhost(m, question)
 		return
 	case question.Qtype == dns.TypePTR:
-		n.pointer(m, question)
-		return
+		// one of any other name is a look-up of that, and is judged and recorded
+		if a, ok := reversed(question.Name); ok {
+			n.pointer(m, question, a)
+			return
+		}
 	}
 	n.lookUp(m, question, e, name)
 }
@@ -223,19 +226,17 @@ func (n *Network) localhost(m *dns.Msg, q dns.Question) {
 	}
 }
 
-// pointer names the addresses that were given out.
-func (n *Network) pointer(m *dns.Msg, q dns.Question) {
-	if a, ok := reversed(q.Name); ok {
-		names := n.bound.names(a)
-		if name, ok := n.names.name(a); ok {
-			names = []egress.Name{name}
-		}
-		for _, name := range names[:min(len(names), maxPointed)] {
-			m.Answer = append(m.Answer, &dns.PTR{Hdr: rrHeader(q.Name, dns.TypePTR, ttl), Ptr: dns.Fqdn(string(name))})
-		}
-		if len(names) > 0 {
-			return
-		}
+// pointer names an address that was given out.
+func (n *Network) pointer(m *dns.Msg, q dns.Question, a netip.Addr) {
+	names := n.bound.names(a)
+	if name, ok := n.names.name(a); ok {
+		names = []egress.Name{name}
+	}
+	for _, name := range names[:min(len(names), maxPointed)] {
+		m.Answer = append(m.Answer, &dns.PTR{Hdr: rrHeader(q.Name, dns.TypePTR, ttl), Ptr: dns.Fqdn(string(name))})
+	}
+	if len(names) > 0 {
+		return
 	}
 	m.Rcode = dns.RcodeNameError
 	m.Ns = []dns.RR{startOfAuthority(q.Name)}

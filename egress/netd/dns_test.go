@@ -39,7 +39,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	// D 10
-	for _, kind := range []uint16{dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeSRV, dns.TypeTXT, dns.TypeMX, dns.TypeANY, dns.TypeNS} {
+	for _, kind := range []uint16{dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeSRV, dns.TypeTXT, dns.TypeMX, dns.TypeANY, dns.TypeNS, dns.TypePTR} {
 		if m := b.query("allowed.example", kind); m.Rcode != dns.RcodeSuccess || len(m.Answer) != 0 {
 			t.Errorf("%s: got %v, want no data", dns.TypeToString[kind], m)
 		}
@@ -52,6 +52,16 @@ func TestNames(t *testing.T) {
 		t.Errorf("%s: %v", reverse, m)
 	}
 	rcode(t, b.query("9.9.9.9.in-addr.arpa", dns.TypePTR), dns.RcodeNameError)
+	b.untouched()
+}
+
+// D 5: whatever is asked of a name is a look-up of that name.
+func TestPointerOfAName(t *testing.T) {
+	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
+	rcode(t, b.query("data.evil.example", dns.TypePTR), dns.RcodeNameError)
+	if e := b.event(egress.EventDNS, egress.ReasonNameNotAllowed); e.Name != "data.evil.example" || e.QType != "PTR" {
+		t.Errorf("got %+v", e)
+	}
 	b.untouched()
 }
 
