@@ -31,6 +31,8 @@ type request struct {
 	// hostFile is an argument that names a file of the host which is not copied
 	// in; empty if there is none, or if a file is what the command runs.
 	hostFile string
+	// hostProgram says that the program names one.
+	hostProgram bool
 	// tools are what the program may call.
 	tools toolset
 }
@@ -339,15 +341,17 @@ func (r *reader) readFiles() {
 	}
 }
 
-// findHostFile looks for an argument that was likely meant as a file of the
+// findHostFile looks for arguments that were likely meant as a file of the
 // host: a relative path, where nothing is copied in that could have its name.
 func (r *reader) findHostFile() {
 	c := r.request.cmd
-	if len(c.Args) < 2 || len(c.In) > 0 || c.Dir != "" || r.request.file != nil {
+	if len(c.Args) == 0 || len(c.In) > 0 || c.Dir != "" || r.request.file != nil {
 		return
 	}
+	of := func(arg string) bool { return !filepath.IsAbs(arg) && r.isFile(arg) }
+	r.request.hostProgram = of(c.Args[0])
 	for _, arg := range c.Args[1:] {
-		if !filepath.IsAbs(arg) && r.isFile(arg) {
+		if of(arg) {
 			r.request.hostFile = arg
 			return
 		}

@@ -96,6 +96,25 @@ func TestHostFile(t *testing.T) {
 	}
 }
 
+// A program that is not inside and lies here is told apart from one that is
+// nowhere.
+func TestHostProgram(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.out", "x")
+	missing := isolate.Result{Reason: isolate.ReasonExit, ExitCode: 127, NotStarted: "not-found"}
+	for args, want := range map[string]string{
+		"./a.out":              "isolate: cannot run \"./a.out\": it is a file of the host, and not inside; write \"isolate run ./a.out\", or copy it in with --in\n",
+		"a.out x":              "isolate: cannot run \"a.out\": it is a file of the host, and not inside; write \"isolate run a.out\", or copy it in with --in\n",
+		"./b.out a.out":        notStarted("not-found", "./b.out"),
+		"--in a.out -- ./a.ou": notStarted("not-found", "./a.ou"),
+	} {
+		got := call(t, ends(missing), dir, append([]string{"exec"}, strings.Fields(args)...)...)
+		if got.code != 127 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%q: %+v, want %q", args, got, want)
+		}
+	}
+}
+
 // TestErrors: isolate not doing its job is 125, whatever the program did.
 func TestErrors(t *testing.T) {
 	refusal := &plan.Refusal{Problems: []plan.Problem{

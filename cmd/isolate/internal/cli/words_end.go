@@ -34,6 +34,10 @@ func ending(res isolate.Result, p policy.Policy, r request) string {
 		}
 		return "the sandbox did not do its job: " + res.Detail
 	}
+	if res.NotStarted == "not-found" && r.hostProgram {
+		name := r.cmd.Args[0]
+		return fmt.Sprintf("cannot run %q: it is a file of the host, and not inside; write \"isolate run %s\", or copy it in with --in", name, shellWord(name))
+	}
 	if res.NotStarted != "" && len(r.cmd.Args) > 0 {
 		return notStarted(res.NotStarted, r.cmd.Args[0])
 	}
