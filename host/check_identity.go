@@ -16,8 +16,8 @@ type Identity string
 const (
 	// SingleID means that the program has the user's own id.
 	SingleID Identity = "single-id"
-	// SubUID means that the program can have an id of the user's subordinate range.
-	SubUID Identity = "subuid"
+	// Dropped means that the user is root, and the program has an id that owns nothing.
+	Dropped Identity = "dropped"
 )
 
 // minRange is how many subordinate ids are of use: one for the program and
@@ -94,9 +94,17 @@ func (o Options) lookPath(name string) string {
 
 // A range that could be used is found, but isolate does not use one yet
 // (docs/adr/0004-single-id.md): the answer is what programs really have.
-func (s *sight) identity() Identity { return SingleID }
+func (s *sight) identity() Identity {
+	if s.o.UID == 0 {
+		return Dropped
+	}
+	return SingleID
+}
 
 func checkIdentityMap(s *sight) Check {
+	if s.o.UID == 0 {
+		return identityMap.info("not looked for: programs of root run as an id that owns nothing")
+	}
 	if s.mapping == nil {
 		return s.say(&identityMap, &singleID, Info, s.mapLack)
 	}

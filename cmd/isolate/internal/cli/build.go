@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/host"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -75,6 +77,11 @@ func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, fun
 		res.Net = nil // told already
 		return &res, remove, nil
 	}
+	if res.Identity == string(host.Dropped) {
+		if err := shareTree(out); err != nil {
+			return nil, remove, fmt.Errorf("cannot show what the build step left: %w", err)
+		}
+	}
 	r.policy.ReadOnly = append(append([]policy.Bind{}, r.policy.ReadOnly...), policy.Bind{Source: out, Target: buildDir})
 	found := map[string]string{
 		"PYTHONPATH": buildDir + "/site-packages", "NODE_PATH": buildDir + "/node_modules",
@@ -83,6 +90,25 @@ func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, fun
 	maps.Copy(found, r.policy.Env)
 	r.policy.Env = found
 	return nil, remove, nil
+}
+
+// shareTree lets everybody read and enter what the owner can. A program of root's
+// is not the owner: it has an id that owns nothing. Nobody else gets as far: the
+// directory above is closed.
+func shareTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if mode, all := info.Mode().Perm(), info.Mode().Perm()>>6&0o5*0o11; all&^mode != 0 {
+			return os.Chmod(path, mode|all)
+		}
+		return nil
+	})
 }
 
 // buildFailed is the outcome of a build step that failed.
