@@ -22,9 +22,9 @@ const (
 	keepFor = time.Minute
 )
 
-// answerTable holds the answers that names have been dialled by, so that the next connection
-// need not wait for another. Each connection judges what it takes from here as
-// if it had just come.
+// answerTable holds the answers that names have been dialled by, or that the
+// program was told, so that the next connection need not wait for another. Each
+// judges what it takes from here as if it had just come.
 type answerTable struct {
 	mu sync.Mutex
 	of map[egress.Name]found

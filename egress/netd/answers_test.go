@@ -102,3 +102,21 @@ func TestAnswersAreKept(t *testing.T) {
 		t.Errorf("dialled %v", d[len(before):])
 	}
 }
+
+// A program that was told an address a moment ago goes to one of the same answer.
+func TestToldAnswersAreKept(t *testing.T) {
+	b := newBed(t, real(tcpRule("a.example")))
+	b.world.ttl = time.Hour
+	b.world.name("a.example", "9.9.9.8", "9.9.9.9")
+	b.world.server("9.9.9.9:7", listen(t, echo))
+	b.query("a.example", dns.TypeA)
+	b.world.name("a.example", "9.9.9.7")
+	c, err := b.dial("9.9.9.9:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if l, d := b.world.touched(); len(l) != 1 || len(d) != 1 {
+		t.Errorf("looked up %v, dialled %v", l, d)
+	}
+}

@@ -79,6 +79,7 @@ func (b *bindings) names(a netip.Addr) []egress.Name {
 // they could not be looked up.
 func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Addr, d egress.Decision, failed error) {
 	now := time.Now()
+	var fresh Answer
 	addrs, until := n.bound.recent(name)
 	if !now.Before(until) {
 		until = now.Add(ttl * time.Second)
@@ -87,14 +88,14 @@ func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Add
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, n.times.Dial)
 		defer cancel()
-		var found Answer
-		found, failed = n.options.Upstream.Lookup(ctx, name)
-		addrs = found.Addrs
+		fresh, failed = n.options.Upstream.Lookup(ctx, name)
+		addrs = fresh.Addrs
 	}
 	d, _ = n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS, Addrs: addrs, Resolved: true})
 	if !d.Allowed() {
 		return nil, d, failed
 	}
+	n.answers.keep(name, fresh, now)
 	var fit []netip.Addr
 	for _, a := range addrs {
 		// what a tunnel of the host's makes up could be one of ours
