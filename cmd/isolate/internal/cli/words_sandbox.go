@@ -61,9 +61,12 @@ func unwritablePolicy(err error) plan.Problem {
 // that are meant there.
 func sandboxHabits(command string) []habits {
 	const files = "copy files with \"isolate sandbox put\" and \"isolate sandbox get\""
+	const tools = "leave it out: programs of a kept sandbox have no tools; \"isolate run main.py --tool NAME=PROGRAM\" runs one that has, in a sandbox of its own"
 	own := []habits{
 		{"--in --out -v --volume --mount --bind", habit{files, true}},
 		{"--tty -t -it -ti", habit{hint: "leave it out: a program in a kept sandbox has no terminal; \"isolate shell\" gives one"}},
+		{"--tool --tools --mcp --approve --ask --max-calls --parallel", habit{tools, true}},
+		{"--mcp-socket", habit{hint: tools}},
 		{"--no-server", habit{hint: "leave it out: a sandbox is kept by a server, and there is no other way"}},
 		{"--audit --audit-key --audit-anchor", habit{"start the server with it: isolate serve --audit DIR; it records all runs", true}},
 		{"--audit-args", habit{hint: "start the server with it: isolate serve --audit DIR; it records all runs"}},
