@@ -128,6 +128,10 @@ func (n *Network) reply(m, q *dns.Msg, dst netip.AddrPort) {
 		bad(dns.RcodeRefused)
 		return
 	}
+	if o := q.IsEdns0(); o != nil && o.Version() != 0 {
+		bad(dns.RcodeBadVers) // RFC 6891, 6.1.3: with the version that we have
+		return
+	}
 	question := q.Question[0]
 	e.QType = dns.TypeToString[question.Qtype]
 	e.Name = question.Name

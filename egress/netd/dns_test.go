@@ -114,6 +114,29 @@ func TestOtherResolvers(t *testing.T) {
 	b.untouched()
 }
 
+// TestVersionOfEDNS: a later one than ours is refused with ours (RFC 6891).
+func TestVersionOfEDNS(t *testing.T) {
+	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
+	q := new(dns.Msg)
+	q.SetQuestion("allowed.example.", dns.TypeA)
+	q.SetEdns0(1232, false)
+	q.IsEdns0().SetVersion(1)
+	raw, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(b.rawQuery("198.18.0.1:53", raw)); err != nil {
+		t.Fatal(err)
+	}
+	rcode(t, m, dns.RcodeBadVers)
+	if o := m.IsEdns0(); o == nil || o.Version() != 0 || len(m.Answer) != 0 {
+		t.Errorf("got %v, want no answer and version 0", m)
+	}
+	b.event(egress.EventDNS, egress.ReasonMalformed)
+	b.untouched()
+}
+
 // D 11
 func TestMalformedQueries(t *testing.T) {
 	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
