@@ -101,3 +101,22 @@ func TestUDPInFull(t *testing.T) {
 	}
 	b.event(egress.EventDeny, egress.ReasonAddrDenied)
 }
+
+// UDP to groups of hosts goes nowhere in any mode, and is recorded as what else
+// is refused: the kernel sends none by itself.
+func TestMulticastIsRecorded(t *testing.T) {
+	for _, policy := range []egress.Policy{restricted(egress.Rule{Name: "allowed.example"}), {Mode: egress.ModeFull}} {
+		b := newBed(t, policy)
+		for _, to := range []string{"224.0.0.251:5353", "239.255.255.250:1900", "255.255.255.255:67"} {
+			at := netip.MustParseAddrPort(to)
+			p := make([]byte, header.UDPMinimumSize)
+			udp := header.UDP(p)
+			udp.Encode(&header.UDPFields{SrcPort: 4000, DstPort: at.Port(), Length: header.UDPMinimumSize})
+			b.inject(packet(uint8(header.UDPProtocolNumber), at.Addr(), p))
+			want(t, b, func(e egress.Event) bool {
+				return e.Type == egress.EventDeny && e.Class == egress.ClassMulticast && e.Proto == "udp" && e.Dst == at
+			})
+		}
+		b.untouched()
+	}
+}

@@ -119,25 +119,50 @@ func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.Pa
 	if h.SourceAddress() != own {
 		return
 	}
+	to := addrPort(h.DestinationAddress(), 0)
 	switch proto := h.TransportProtocol(); proto {
-	case header.TCPProtocolNumber, header.UDPProtocolNumber:
+	case header.UDPProtocolNumber:
+		if to.Addr().IsMulticast() { // the stack is in no group, and drops it unseen
+			if v4, ok := h.(header.IPv4); ok {
+				least = max(least, int(v4.HeaderLength()))
+			}
+			g.foreign(netip.AddrPortFrom(to.Addr(), udpPort(pkt, least)), "udp")
+			return
+		}
+		g.Endpoint.DeliverNetworkPacket(p, pkt)
+	case header.TCPProtocolNumber:
 		g.Endpoint.DeliverNetworkPacket(p, pkt)
 	default:
 		name := "ip-" + fmt.Sprint(uint8(proto))
 		if proto == header.ICMPv4ProtocolNumber || proto == header.ICMPv6ProtocolNumber {
 			name = "icmp"
 		}
-		g.foreign(addrPort(h.DestinationAddress(), 0), name)
+		g.foreign(to, name)
 	}
 }
 
-// foreign notes a packet that is neither TCP nor UDP.
+// udpPort is where a datagram behind an IP header of that size goes; 0 in a
+// later fragment of one, which does not say.
+func udpPort(pkt *stack.PacketBuffer, ip int) uint16 {
+	b, ok := pkt.Data().PullUp(ip + header.UDPMinimumSize)
+	if !ok || header.IPVersion(b) == header.IPv4Version && header.IPv4(b).FragmentOffset() != 0 {
+		return 0
+	}
+	return header.UDP(b[ip:]).DestinationPort()
+}
+
+// foreign notes a packet that the stack is not given: one that is neither TCP
+// nor UDP, or UDP to a group.
 func (n *Network) foreign(dst netip.AddrPort, proto string) {
-	if dst.Addr().IsMulticast() {
+	f := n.destination(dst.Addr(), egress.AnyPort, egress.OverOther)
+	switch {
+	case proto == "udp":
+		f = n.destination(dst.Addr(), dst.Port(), egress.OverUDP)
+	case dst.Addr().IsMulticast():
 		return // the kernel announces itself
 	}
-	d, gen := n.judge.Decide(n.destination(dst.Addr(), egress.AnyPort, egress.OverOther))
-	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Name: string(d.Host.Name), Reason: d.Reason, Class: d.Class})
+	d, gen := n.judge.Decide(f)
+	n.events.deny(egress.Event{Type: egress.EventDeny, Gen: gen, Via: egress.ViaTUN, Proto: proto, Dst: dst, Port: dst.Port(), Name: string(d.Host.Name), Reason: d.Reason, Class: d.Class})
 }
 
 func addrPort(a tcpip.Address, port uint16) netip.AddrPort {

@@ -40,9 +40,7 @@ func (n *Network) udp(r *udp.ForwarderRequest) bool {
 	}
 	fl := n.newFlow(egress.ViaTUN, dst, n.destination(dst.Addr(), dst.Port(), egress.OverUDP))
 	if !fl.d.Allowed() {
-		if fl.d.Class != egress.ClassMulticast {
-			fl.refused()
-		}
+		fl.refused()
 		fl.done()
 		return false
 	}
