@@ -144,7 +144,7 @@ func (h *httpFlow) verdict(head head, req *http.Request) (path string, d egress.
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonHostMismatch
 	}
 	if d.Allowed() && h.network.placeholderIn(req, h.secrets) {
-		d.Verdict, d.Reason = egress.Refuse, egress.ReasonSecretScope
+		d = secretScope(d)
 	}
 	return path, d
 }
@@ -170,14 +170,34 @@ func (h *httpFlow) one(head head, req *http.Request) bool {
 			return false
 		}
 	}
+	carried := h.watch(out, req, head)
 	resp, err := h.transport.RoundTrip(out)
-	if err != nil {
+	switch {
+	case err != nil && carried():
+		refuseHTTP(h.c, statusOf(egress.ReasonSecretScope), secretScope(h.decision()))
+		return false
+	case err != nil:
 		h.deny(req, head, h.decision(), h.failed(err))
 		return false
 	}
 	defer resp.Body.Close()
 	h.noteRequest(req, path, d, resp)
-	return h.respond(req, resp)
+	return h.respond(req, resp) && !carried()
+}
+
+// watch has the body of a request looked at as it goes out. What is found is
+// recorded at once: the answer may be under way by then.
+func (h *httpFlow) watch(out, req *http.Request, head head) (carried func() bool) {
+	return h.network.watchBody(out, h.secrets, func() {
+		h.noteRefusal(req, head, secretScope(h.decision()), statusOf(egress.ReasonSecretScope))
+	})
+}
+
+// secretScope is a decision against a request that carries a secret of another
+// host.
+func secretScope(d egress.Decision) egress.Decision {
+	d.Verdict, d.Reason = egress.Refuse, egress.ReasonSecretScope
+	return d
 }
 
 // outgoing is the request for the other side: what belongs to this connection

@@ -160,12 +160,16 @@ func (h *http2Flow) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if hasToken(req.Header["Te"], "trailers") {
 		out.Header.Set("Te", "trailers") // what gRPC asks for
 	}
+	carried := h.watch(out, req, head)
 	up, err := h.upstream()
 	var resp *http.Response
 	if err == nil {
 		resp, err = up.RoundTrip(out)
 	}
 	switch {
+	case err != nil && carried():
+		h.sayRefused(w, secretScope(d))
+		return
 	case err != nil && req.Context().Err() != nil:
 		h.noteRequest(req, path, d, nil)
 		return
@@ -193,12 +197,15 @@ func agreeing(req *http.Request) bool {
 
 // refuse answers a denied request; the connection takes no more.
 func (h *http2Flow) refuse(w http.ResponseWriter, req *http.Request, head head, d egress.Decision) {
-	status := statusOf(d.Reason)
-	h.noteRefusal(req, head, d, status)
+	h.noteRefusal(req, head, d, statusOf(d.Reason))
+	h.sayRefused(w, d)
+}
+
+func (h *http2Flow) sayRefused(w http.ResponseWriter, d egress.Decision) {
 	w.Header().Set("X-Isolate-Reason", string(d.Reason))
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Connection", "close")
-	w.WriteHeader(status)
+	w.WriteHeader(statusOf(d.Reason))
 	_, _ = io.WriteString(w, refusalText(d))
 }
 

@@ -3,6 +3,7 @@ package netd
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/isolate-run/isolate/egress"
@@ -39,29 +40,39 @@ func (s secrets) inject(h http.Header) {
 	}
 }
 
-// placeholderIn tells whether a request holds a placeholder that does not
-// belong to this flow: a program that carries a secret to somebody else.
-func (n *Network) placeholderIn(req *http.Request, own secrets) bool {
+// marksOfOthers are the placeholders that do not belong to a flow with these
+// secrets.
+func (n *Network) marksOfOthers(own secrets) []string {
+	var marks []string
 	for _, s := range n.options.Secrets {
-		mine := false
-		for _, x := range own {
-			mine = mine || x.placeholder == s.Placeholder
+		if !slices.ContainsFunc(own, func(x secret) bool { return x.placeholder == s.Placeholder }) {
+			marks = append(marks, s.Placeholder)
 		}
-		if mine {
-			continue
-		}
-		if strings.Contains(req.URL.String(), s.Placeholder) {
-			return true
-		}
-		for _, values := range req.Header {
-			for _, v := range values {
-				if strings.Contains(v, s.Placeholder) || strings.Contains(decoded(v), s.Placeholder) {
-					return true
-				}
+	}
+	return marks
+}
+
+// placeholderIn tells whether the head of a request holds a placeholder that
+// does not belong to this flow: a program that carries a secret to somebody
+// else. watchBody looks at the rest.
+func (n *Network) placeholderIn(req *http.Request, own secrets) bool {
+	marks := n.marksOfOthers(own)
+	return len(marks) > 0 && (containsAny(req.URL.String(), marks) || inHeader(req.Header, marks))
+}
+
+func inHeader(h http.Header, marks []string) bool {
+	for _, values := range h {
+		for _, v := range values {
+			if containsAny(v, marks) || containsAny(decoded(v), marks) {
+				return true
 			}
 		}
 	}
 	return false
+}
+
+func containsAny(text string, marks []string) bool {
+	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
 // decoded is what a basic authorization says.
