@@ -36,6 +36,7 @@ type loop struct {
 	last   time.Time // of the last event
 	rested time.Time // when the poller last had its turn
 	eager  bool      // the last event came soon
+	room   [little]byte
 
 	// guests are the flows that wait for something in the run time's poller.
 	guests atomic.Int32
@@ -66,7 +67,7 @@ const (
 // pauseFor is how long the loop waits for the next event in the kernel, without
 // the scheduler's knowing, if the last one came as fast and no flow needs the
 // scheduler: going idle and back costs it two system calls and the time of its
-// watching thread.
+// watching thread. In whole milliseconds.
 const pauseFor = time.Millisecond
 
 // turn is how long a busy loop may keep flows from the poller that they need.
@@ -179,9 +180,9 @@ func (l *loop) wait() int {
 	n, guests := 0, l.guests.Load() > 0
 	switch {
 	case !l.rest():
-		n = l.poll()
+		n = l.poll(0)
 	case l.eager && !guests:
-		if n = l.pause(); n == 0 {
+		if n = l.poll(pauseFor); n == 0 {
 			n = l.asleep()
 		}
 	default:
@@ -202,9 +203,10 @@ func (l *loop) wait() int {
 	return n
 }
 
-// poll asks for events and does not wait.
-func (l *loop) poll() int {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
+// poll asks for events, and waits for them in the kernel, where the scheduler
+// does not see it.
+func (l *loop) poll(most time.Duration) int {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), uintptr(most.Milliseconds()), 0, 0)
 	if errno != 0 {
 		return 0
 	}
@@ -219,7 +221,7 @@ func (l *loop) asleep() (n int) {
 	}
 	slept := false
 	_ = l.sleep.Read(func(uintptr) bool {
-		n = l.poll()
+		n = l.poll(0)
 		slept = slept || n == 0
 		return n != 0
 	})
@@ -242,16 +244,6 @@ func (l *loop) giveWay() {
 		return true
 	})
 	l.rested = time.Now()
-}
-
-// pause waits for events in the kernel, where the scheduler does not see it.
-func (l *loop) pause() int {
-	patience := unix.NsecToTimespec(int64(pauseFor))
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), uintptr(unsafe.Pointer(&patience)), 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(n)
 }
 
 // rest says that the loop is about to sleep, unless there is something to do.

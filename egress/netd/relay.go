@@ -1,6 +1,7 @@
 package netd
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"syscall"
@@ -13,8 +14,9 @@ import (
 )
 
 // relay carries the bytes of one flow both ways between the stack and a socket,
-// as long as neither has to be waited for. It has no buffer: what one side
-// cannot take stays in the other. All of it but NotifyEvent runs in the loop.
+// as long as neither has to be waited for. It has no buffer but for little: what
+// one side cannot take stays in the other. All of it but NotifyEvent runs in the
+// loop.
 type relay struct {
 	loop *loop
 	flow *flow
@@ -30,6 +32,10 @@ type relay struct {
 	// what the socket is known to be ready for
 	readable, writable bool
 	last               bool // nothing comes after what can be read
+	much               bool // more than little came at once
+	// rest is what was read and the stack had no room for
+	rest   []byte
+	reader bytes.Reader
 	// directions that have ended
 	sent, received bool
 	again          bool
@@ -53,6 +59,7 @@ func newRelay(l *loop, fl *flow, in *inside, up syscall.RawConn) *relay {
 func (r *relay) run() error {
 	r.in.queue.EventRegister(&r.entry)
 	defer r.in.queue.EventUnregister(&r.entry)
+	defer r.flow.network.gate.lines.open(r.in.ep)()
 	var err error
 	if cerr := r.up.Control(func(fd uintptr) { err = r.loop.add(r, int(fd)) }); err != nil || cerr != nil {
 		return errors.Join(err, cerr)
@@ -166,34 +173,17 @@ func (w *socketWriter) Write(b []byte) (int, error) {
 // bytes.
 const mostAtOnce = 1 << 20
 
+// little is how much is read without asking first how much there is, in bytes.
+const little = 8 << 10
+
 // receive carries what the other side wrote.
 func (r *relay) receive() error {
-	for total := 0; !r.received && r.readable; {
-		there, err := unix.IoctlGetInt(r.fd, unix.TIOCINQ)
-		if err != nil {
+	for total := int64(0); !r.received && (r.readable || len(r.rest) > 0); {
+		n, full, err := r.next()
+		if err != nil || full { // the stack says when there is room
 			return err
 		}
-		if there == 0 {
-			if err := r.nothing(); err != nil {
-				return err
-			}
-			continue
-		}
-		n, terr := r.in.ep.Write(&socketReader{r, min(there, mostAtOnce)}, tcpip.WriteOptions{})
-		if r.failed != nil {
-			return r.failed
-		}
-		switch terr.(type) {
-		case nil:
-		case *tcpip.ErrWouldBlock: // it says when there is room
-			return nil
-		default:
-			return errStack
-		}
-		r.flow.in.Add(n)
-		r.flow.last.Store(time.Now().UnixNano())
-		r.readable = int(n) < there || r.last // what comes later is another event
-		if total += int(n); total >= mostAtOnce && r.readable {
+		if total += n; total >= mostAtOnce && r.readable {
 			r.again = true
 			return nil
 		}
@@ -201,23 +191,71 @@ func (r *relay) receive() error {
 	return nil
 }
 
-// nothing finds out why there is nothing to read.
-func (r *relay) nothing() error {
-	var b [1]byte
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), uintptr(unsafe.Pointer(&b[0])), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+// next carries some of what the other side wrote. full means that the stack has
+// no room.
+func (r *relay) next() (n int64, full bool, err error) {
+	there := 0
+	if r.much && len(r.rest) == 0 {
+		if there, err = unix.IoctlGetInt(r.fd, unix.TIOCINQ); err != nil {
+			return 0, false, err
+		}
+		r.much = there > little
+	}
+	var terr tcpip.Error
+	if there > little {
+		n, terr = r.in.ep.Write(&socketReader{r, min(there, mostAtOnce)}, tcpip.WriteOptions{})
+		if r.failed != nil {
+			return 0, false, r.failed
+		}
+		r.readable = int(n) < there || r.last // what comes later is another event
+	} else {
+		b := r.rest
+		if len(b) == 0 {
+			if b, err = r.few(); len(b) == 0 {
+				return 0, false, err
+			}
+		}
+		r.reader.Reset(b)
+		n, terr = r.in.ep.Write(&r.reader, tcpip.WriteOptions{})
+		if r.rest = append(r.rest[:0], b[n:]...); len(r.rest) == 0 {
+			r.rest = nil
+		}
+	}
+	switch terr.(type) {
+	case nil:
+	case *tcpip.ErrWouldBlock:
+		return 0, true, nil
+	default:
+		return 0, false, errStack
+	}
+	r.flow.in.Add(n)
+	r.flow.last.Store(time.Now().UnixNano())
+	return n, false, nil
+}
+
+// few reads what is there if it is little, into the loop's room. Nothing read
+// may be the end.
+func (r *relay) few() ([]byte, error) {
+	room := r.loop.room[:]
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(r.fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)), unix.MSG_DONTWAIT, 0, 0)
 	switch {
 	case errno == unix.EAGAIN:
 		r.readable = false
-	case errno == unix.EINTR: // ask again
+		return nil, nil
+	case errno == unix.EINTR: // it is asked again
+		return nil, nil
 	case errno != 0:
-		return errno
+		return nil, errno
 	case n == 0:
 		r.received = true
 		if err := r.in.ep.Shutdown(tcpip.ShutdownWrite); err != nil {
-			return errStack
+			return nil, errStack
 		}
+		return nil, nil
 	}
-	return nil
+	r.much = int(n) == len(room)
+	r.readable = r.much || r.last // what comes later is another event
+	return room[:n], nil
 }
 
 // socketReader lets the stack read straight from the socket into its packets:

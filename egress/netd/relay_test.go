@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"crypto/rand"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/tcpip"
 
 	"github.com/isolate-run/isolate/egress"
 )
@@ -85,5 +89,69 @@ func TestRelayStopsAtTheRulesEnd(t *testing.T) {
 	}
 	if end := b.event(egress.EventClose, egress.ReasonRuleExhausted); end.BytesOut > 100_000 {
 		t.Errorf("counted %d", end.BytesOut)
+	}
+}
+
+// narrow is an end point with room for so much.
+type narrow struct {
+	tcpip.Endpoint
+	room   int
+	got    []byte
+	closed bool
+}
+
+func (e *narrow) Write(p tcpip.Payloader, _ tcpip.WriteOptions) (int64, tcpip.Error) {
+	if e.room == 0 {
+		return 0, &tcpip.ErrWouldBlock{}
+	}
+	b := make([]byte, min(e.room, p.Len()))
+	n, err := io.ReadFull(p, b)
+	if err != nil {
+		return 0, &tcpip.ErrBadBuffer{}
+	}
+	e.room -= n
+	e.got = append(e.got, b...)
+	return int64(n), nil
+}
+
+func (e *narrow) Shutdown(tcpip.ShutdownFlags) tcpip.Error { e.closed = true; return nil }
+
+// Little and much of what a server says arrives whole and in order, whatever
+// room there is, and its end comes behind it.
+func TestRelayOfLittleAndMuch(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	ep := &narrow{}
+	r := &relay{loop: &loop{}, flow: &flow{}, in: &inside{ep: ep}, fd: pair[0]}
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	var sent []byte
+	turn := func(room int) {
+		ep.room += room
+		if err := r.receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2000 {
+		b := make([]byte, 1+random.IntN([]int{10, 1000, little, 4 * little}[random.IntN(4)]))
+		_, _ = rand.Read(b)
+		if n, err := unix.Write(pair[1], b); err == nil { // it may be full
+			sent = append(sent, b[:n]...)
+			r.saw(unix.EPOLLIN)
+		}
+		turn(random.IntN(2 * little))
+		if ep.room > 0 && (r.readable || len(r.rest) > 0) {
+			t.Fatalf("%d bytes of room, and it waits", ep.room)
+		}
+	}
+	unix.Close(pair[1])
+	r.saw(unix.EPOLLIN | unix.EPOLLRDHUP)
+	for i := 0; !ep.closed && i < 10000; i++ {
+		turn(random.IntN(2 * little))
+	}
+	if !ep.closed || !bytes.Equal(ep.got, sent) || r.flow.in.Load() != int64(len(sent)) {
+		t.Errorf("%d of %d bytes arrived, counted %d, ended %v", len(ep.got), len(sent), r.flow.in.Load(), ep.closed)
 	}
 }

@@ -66,6 +66,7 @@ func (n *Network) newStack(link stack.LinkEndpoint) error {
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s, 0, maxInFlight, n.tcp).HandlePacket)
 	s.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s, n.udp).HandlePacket)
 	n.gate = newGate(link, n.foreign)
+	n.gate.lines.queue, _ = s.TransportProtocolInstance(tcp.ProtocolNumber).(queuer)
 	if err := s.CreateNIC(nic, n.gate); err != nil {
 		return fmt.Errorf("cannot set up the stack: %s", err)
 	}
@@ -92,6 +93,7 @@ func toError(e tcpip.Error) error {
 type gate struct {
 	nested.Endpoint
 	foreign func(dst netip.AddrPort, proto string)
+	lines   lines
 }
 
 func newGate(link stack.LinkEndpoint, foreign func(netip.AddrPort, string)) *gate {
@@ -104,6 +106,9 @@ func newGate(link stack.LinkEndpoint, foreign func(netip.AddrPort, string)) *gat
 // that the kernel sends by itself, to nobody, have another source; a stack
 // without IPv6 takes none.
 func (g *gate) DeliverNetworkPacket(p tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
+	if g.lines.carry(p, pkt) {
+		return
+	}
 	least, own := header.IPv4MinimumSize, tcpip.AddrFrom4(Inside.As4())
 	if p == ipv6.ProtocolNumber {
 		least, own = header.IPv6MinimumSize, tcpip.AddrFrom16(inside6.As16())
