@@ -106,7 +106,7 @@ func BenchmarkNet(b *testing.B) {
 		scale             float64
 	}{
 		{"down", "down 9.9.9.1:7 2", "MB/s", 1e6}, {"up", "up 9.9.9.1:7 2", "MB/s", 1e6},
-		{"trip", "echo 9.9.9.1:7 3000", "us", 1}, {"open", "open 9.9.9.1:7 300", "us", 1}, {"lookup", "lookup bulk.example 300", "us", 1},
+		{"trip", "echo 9.9.9.1:7 3000", "us", 1}, {"bare", "bare 9.9.9.1:7 3000", "us", 1}, {"open", "open 9.9.9.1:7 300", "us", 1}, {"lookup", "lookup bulk.example 300", "us", 1},
 	} {
 		for _, w := range all {
 			if c.name == "lookup" && w.name != "direct" && w.name != "isolate" {

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 // measuringClient is what a measuring program does: "down ADDR SECONDS", "up ADDR
@@ -33,6 +35,10 @@ func measuringClient(order string) error {
 		return bulk(what, addr, time.Duration(n)*time.Second)
 	case "echo":
 		return echoes(addr, n)
+	case "bare":
+		return bareEchoes(addr, n)
+	case "answer":
+		return answer()
 	case "whole":
 		return whole(addr, int64(n)<<20)
 	case "many":
@@ -115,6 +121,74 @@ func echoes(addr string, count int) error {
 		_, err := io.ReadFull(c, b)
 		return err
 	})
+}
+
+// bareEchoes is echoes past Go's scheduler, whose way to sleep and back takes the
+// longer the longer an answer takes: as a program in C would wait.
+func bareEchoes(addr string, count int) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("b")); err != nil {
+		return err
+	}
+	fd, err := blocking(c)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 1024)
+	return measure(count, func() error {
+		if n, err := raw(unix.SYS_WRITE, fd, b); err != nil || n != len(b) {
+			return fmt.Errorf("wrote %d: %v", n, err)
+		}
+		for left := b; len(left) > 0; {
+			n, err := raw(unix.SYS_READ, fd, left)
+			if err != nil || n == 0 {
+				return fmt.Errorf("read %d: %v", n, err)
+			}
+			left = left[n:]
+		}
+		return nil
+	})
+}
+
+// answer is the other side of bareEchoes, on descriptor 3.
+func answer() error {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := raw(unix.SYS_READ, 3, b)
+		if err != nil || n == 0 {
+			return err
+		}
+		if _, err := raw(unix.SYS_WRITE, 3, b[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// blocking is the descriptor of a connection, which waits from then on.
+func blocking(c net.Conn) (int, error) {
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		return -1, err
+	}
+	fd, err := unix.Dup(int(f.Fd()))
+	f.Close()
+	if err != nil {
+		return -1, err
+	}
+	return fd, unix.SetNonblock(fd, false)
+}
+
+// raw reads or writes without the scheduler's knowing.
+func raw(call, fd int, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(uintptr(call), uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }
 
 // whole sends random bytes to a server that sends them back.

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -226,6 +227,17 @@ func serveBulk(addr string) error {
 				fmt.Fprintf(c, "%d\n", n)
 			case 'e', 22: // a TLS hello
 				_, _ = io.Copy(c, c)
+			case 'b':
+				fd, err := blocking(c)
+				if err != nil {
+					return
+				}
+				f := os.NewFile(uintptr(fd), "connection")
+				defer f.Close()
+				p := exec.Command("/proc/self/exe")
+				p.Env = []string{"ISOLATE_NETCLIENT=answer - 0"}
+				p.ExtraFiles = []*os.File{f}
+				_ = p.Run()
 			}
 		}()
 	}
