@@ -14,6 +14,7 @@ import (
 	"github.com/isolate-run/isolate/bridge/stub"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/plan"
+	"github.com/isolate-run/isolate/server"
 )
 
 // Why the context of a run ended.
@@ -41,6 +42,8 @@ type outcome struct {
 	wantsTools bool
 	// noName says that the program seems to have failed to look a name up.
 	noName bool
+	// ordered says that the server was asked to end the program.
+	ordered bool
 	// unsent is what OpenTelemetry was not told, and why; empty if nothing.
 	unsent string
 	// openLine says that standard output, terminal or not, ends within a line.
@@ -97,6 +100,9 @@ func (a *app) conclude(r request, o outcome) {
 		if text := noNetwork(*o.result, r.policy, o.noName); text != "" {
 			lines = append(lines, "isolate: "+text)
 		}
+	}
+	if o.ordered {
+		lines = append(lines, "isolate: "+endedByServer)
 	}
 	if o.wantsTools {
 		lines = append(lines, "isolate: "+noToolsGiven)
@@ -262,6 +268,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 	}
 	o := outcome{result: &result, code: result.CommandExitCode(), midLine: stdout.midLine() || stderr.midLine()}
 	if result.Reason == isolate.ReasonCancelled {
+		o.ordered = errors.Is(context.Cause(i.ctx), server.ErrKilled)
 		o.code = i.exitCode(o.code)
 	}
 	o.noName = looksUp(stderr.tail.Bytes())

@@ -44,6 +44,8 @@ func ending(res isolate.Result, p policy.Policy, r request) string {
 	return ""
 }
 
+const endedByServer = "ended by a request to the server (isolate kill)"
+
 func notStarted(why, program string) string {
 	if why == "not-found" {
 		return fmt.Sprintf("cannot run %q: there is no such program inside, or its interpreter is missing; --in copies files to /workspace, --ro shows host files", program)
