@@ -42,7 +42,7 @@ func bridgeDir(b *keeper.Builder) keeper.Reg {
 	}{{"req", unix.MS_NOEXEC}, {"resp", unix.MS_NOEXEC | unix.MS_RDONLY}, {"sdk", unix.MS_RDONLY}} {
 		at := bridgeAt + "/" + part.name
 		bind(b, at, at)
-		mount(b, "restrict "+at, "none", at, "none", unix.MS_BIND|unix.MS_REMOUNT|noDev|part.flags, "")
+		restrict(b, at, "restrict "+at, noDev|part.flags)
 	}
 	return root
 }

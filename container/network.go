@@ -81,7 +81,7 @@ func networkFiles(b *keeper.Builder) keeper.Reg {
 	mount(b, "mount tmpfs on "+NetworkFiles, "tmpfs", NetworkFiles, "tmpfs", noDev|unix.MS_NOEXEC, "size=4m,nr_inodes=16,mode=0755")
 	dir := b.CallReg("open "+NetworkFiles, unix.SYS_OPENAT, atCwd, keeper.Str(NetworkFiles), keeper.Int(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), null)
 	bind(b, NetworkFiles, NetworkFiles)
-	mount(b, "make "+NetworkFiles+" read-only", "none", NetworkFiles, "none", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|noDev|unix.MS_NOEXEC, "")
+	restrict(b, NetworkFiles, "make "+NetworkFiles+" read-only", unix.MS_RDONLY|noDev|unix.MS_NOEXEC)
 	return dir
 }
 

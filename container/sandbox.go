@@ -26,7 +26,9 @@ type Seat struct {
 	busy bool
 	// entry is how it enters the leaf.
 	entry keeper.Tape
-	net   network
+	// last is the tape of its last sandbox.
+	last keeper.Tape
+	net  network
 }
 
 // ownProcesses is how many of our own processes count against the leaf's
@@ -221,7 +223,7 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		fds = append(fds, int(s.leaf.FD.Fd()))
 	}
 	b := &Sandbox{seat: s, leaf: s.leaf, plan: p, life: life, sock: ours, runs: map[uint64]*Process{}, ended: make(chan struct{})}
-	if err := s.sock.send(tape.Message, fds...); err != nil {
+	if err := s.order(tape, fds); err != nil {
 		ours.close()
 		return nil, err
 	}
@@ -251,6 +253,17 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 		return nil, errors.Join(b.lacksStandby(stands), b.Close())
 	}
 	return b, nil
+}
+
+// order tells the seat to clone an init. One like the last is ordered without
+// its tape, which the seat still has.
+func (s *Seat) order(tape keeper.Tape, fds []int) error {
+	msg := tape.Message
+	if tape.Is(s.last) && len(msg) <= keeper.MaxMessage {
+		msg = keeper.Message(keeper.MsgSandbox, keeper.FlagAgain)
+	}
+	s.last = tape
+	return s.sock.send(msg, fds...)
 }
 
 // cloned takes the seat's answer and the first one of the init. The init's comes

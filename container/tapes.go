@@ -37,7 +37,12 @@ func mount(b *keeper.Builder, step string, source, target, fstype string, flags 
 }
 
 func bind(b *keeper.Builder, source, target string) {
-	mount(b, "bind "+source+" on "+target, source, target, "none", unix.MS_BIND|unix.MS_REC, "")
+	b.Call("bind "+source+" on "+target, unix.SYS_MOUNT, keeper.Str(source), keeper.Str(target), null, keeper.Int(unix.MS_BIND|unix.MS_REC), null)
+}
+
+// restrict changes the flags of a mount.
+func restrict(b *keeper.Builder, target, step string, flags uintptr) {
+	b.Call(step, unix.SYS_MOUNT, null, keeper.Str(target), null, keeper.Word(uint64(unix.MS_BIND|unix.MS_REMOUNT|flags)), null)
 }
 
 func mkdir(b *keeper.Builder, path string, mode uint32) {
@@ -95,9 +100,8 @@ func sandboxTape(p plan.Plan, flags uint32) (keeper.Tape, error) {
 	b.Call("ask for a parent-death signal", unix.SYS_PRCTL, keeper.Int(unix.PR_SET_PDEATHSIG), keeper.Int(int(unix.SIGKILL)))
 	// 2. become the program's user; /proc is still the cell's
 	uid, gid := p.Identity.SandboxMaps()
-	b.WriteFile("/proc/self/setgroups", "deny")
-	b.WriteFile("/proc/self/uid_map", uid.String())
-	b.WriteFile("/proc/self/gid_map", gid.String())
+	b.WriteFiles("/proc/self", keeper.FileText{Name: "setgroups", Text: "deny"},
+		keeper.FileText{Name: "uid_map", Text: uid.String()}, keeper.FileText{Name: "gid_map", Text: gid.String()})
 	// 3. a cgroup namespace of the leaf we were born in
 	b.Call("make cgroup namespace", unix.SYS_UNSHARE, keeper.Int(unix.CLONE_NEWCGROUP))
 	// 4. proc of the new pid namespace, and the settings that go through it
@@ -172,9 +176,11 @@ func handOut(b *keeper.Builder, what string, handle keeper.Reg) {
 // through the sandbox's own proc: in the cell's one, the kernel would look for
 // each name among those of all sandboxes there are.
 func closeNamespaces(b *keeper.Builder) {
+	var limits []keeper.FileText
 	for _, l := range namespaces.Limits {
-		b.WriteFile("/proc/sys/user/"+l.Name, strconv.Itoa(l.Value))
+		limits = append(limits, keeper.FileText{Name: l.Name, Text: strconv.Itoa(l.Value)})
 	}
+	b.WriteFiles("/proc/sys/user", limits...)
 }
 
 // maskProc covers what of /proc shows the host, or all of it with one that has
@@ -195,7 +201,7 @@ func maskProc(b *keeper.Builder, p plan.Plan) {
 		bind(b, rootfs.StandIns+"/"+name, "/proc/"+name)
 	}
 	bind(b, "/proc/sys", "/proc/sys")
-	mount(b, "make /proc/sys read-only", "none", "/proc/sys", "none", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|noDev|unix.MS_NOEXEC, "")
+	restrict(b, "/proc/sys", "make /proc/sys read-only", unix.MS_RDONLY|noDev|unix.MS_NOEXEC)
 }
 
 // ownInodeCount is what the parts themselves take: the root of the tmpfs and
@@ -218,7 +224,7 @@ func writable(b *keeper.Builder, p plan.Plan) {
 		mkdir(b, at+"/"+part.name, part.mode)
 		bind(b, at+"/"+part.name, part.target)
 		if part.name == "shm" {
-			mount(b, "make /dev/shm noexec", "none", "/dev/shm", "none", unix.MS_BIND|unix.MS_REMOUNT|noDev|unix.MS_NOEXEC, "")
+			restrict(b, "/dev/shm", "make /dev/shm noexec", noDev|unix.MS_NOEXEC)
 		}
 	}
 	b.Call("set umask", unix.SYS_UMASK, keeper.Int(0o022))

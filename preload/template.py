@@ -44,7 +44,7 @@ def load(entry):
         text = ctypes.string_at(text, length)
         if big:
             libc.munmap(message, big)
-        libc.munmap(buffer, 192 << 10)  # MSG_CAP
+        libc.munmap(buffer, 2 * (192 << 10))  # MSG_CAP
         libc.munmap(code, size)
         return text
 

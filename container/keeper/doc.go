@@ -61,7 +61,7 @@
 // # Tapes
 //
 // A tape is a list of system calls with their arguments, written by Builder.
-// Pointers are offsets that the far side relocates; results can be kept in
+// Pointers are offsets to what stands behind the list; results can be kept in
 // registers for later operations. The descriptors that come with a message are
 // the first registers. A failed operation is reported by its number, and
 // Tape.Steps says what it was: StageError carries stage, operation and errno.

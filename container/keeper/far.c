@@ -154,15 +154,21 @@ SHARED s32 far_tape(struct machine *k)
 	struct msg *m = k->m;
 	struct op *ops = (struct op *)(m + 1);
 	u32 *reloc = (u32 *)(ops + m->nops);
+	u8 *data = (u8 *)m + m->data;
 	s64 best = -ENOENT;
 	for (u32 i = 0; i < m->nreloc; i++)
-		*(u64 *)((u8 *)m + reloc[i]) += (u64)m;
+		*(u64 *)(data + reloc[i]) += (u64)data;
 	for (u32 i = 0; i < m->nops; i++) {
 		struct op *o = &ops[i];
 		u64 a[6];
 		s64 r;
-		for (u32 j = 0; j < 6; j++)
+		for (u32 j = 0; j < 6; j++) {
 			a[j] = (o->regs >> j) & 1 ? k->regs[o->a[j] & (MAX_REGS - 1)] : o->a[j];
+			/* not written into the tape: in a page that a fork shares, that
+			 * would cost a copy of it */
+			if ((o->ptrs >> j) & 1)
+				a[j] += (u64)data;
+		}
 		if (o->nr < OP_SEND) {
 			r = far_call(o, a);
 		} else if (o->nr == OP_SEND) {

@@ -98,6 +98,8 @@ struct clone3 { u64 flags, pidfd, child_tid, parent_tid, exit_signal, stack, sta
 struct machine {
 	struct msg *m;     /* the message being served */
 	u8 *buf;           /* MSG_CAP bytes that messages are read into */
+	u8 *bufs;          /* two of that size: the other one is the seat's, for what it is to do again */
+	struct msg *again; /* the seat's last MSG_SANDBOX, there; 0 if none can be done again */
 	s32 fds[MAX_FDS];  /* descriptors that came with it */
 	s32 nfds;
 	s32 report;        /* socket for failures of a tape */

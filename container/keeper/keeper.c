@@ -65,14 +65,15 @@ struct run { u64 id; s32 pid; };
 
 /* far_finish makes sure that nothing outlives the last program: PID 1 kills
  * every process of its namespace, and wait4's ECHILD proves that none is left,
- * since orphans become children of PID 1. */
+ * since orphans become children of PID 1. Mostly none is, and then nobody is
+ * killed: the kernel would look at every process of the host for that. */
 FAR void far_finish(s32 active)
 {
-	if (active)
+	if (active || sys(NR_wait4, -1, 0, WNOHANG | 0x40000000 /* __WALL */, 0) == -ECHILD)
 		return;
 	sys(NR_kill, -1, SIGKILL, 0, 0);
 	for (;;) {
-		s64 r = sys(NR_wait4, -1, 0, 0x40000000 /* __WALL */, 0);
+		s64 r = sys(NR_wait4, -1, 0, 0x40000000, 0);
 		if (r == -ECHILD)
 			return;
 	}
@@ -216,6 +217,23 @@ FAR s32 far_clone_sandbox(struct machine *k, s32 sock)
 	return 0;
 }
 
+/* far_keep lets a sandbox that is like the last one be ordered without its tape:
+ * that stays in the buffer where it is, and further messages go to the other. */
+FAR void far_keep(struct machine *k)
+{
+	if (k->m->flags & FLAG_AGAIN) {
+		if (!k->again)
+			far_exit(6);
+		k->m = k->again;
+		return;
+	}
+	k->again = 0;
+	if (k->big)
+		return;
+	k->again = k->m;
+	k->buf = k->buf == k->bufs ? k->bufs + MSG_CAP : k->bufs;
+}
+
 FAR s32 far_seat(struct machine *k, s32 sock)
 {
 	k->report = sock;
@@ -226,6 +244,7 @@ FAR s32 far_seat(struct machine *k, s32 sock)
 	far_answer(sock, REP_DONE, 0, 0, -1); /* tells the supervisor our pid */
 	while (far_recv(k, sock)) {
 		if (k->m->kind == MSG_SANDBOX) {
+			far_keep(k);
 			if (far_clone_sandbox(k, sock) == BECAME)
 				return BECAME;
 		} else if (k->m->kind == MSG_TAPE && far_tape(k)) {
@@ -275,10 +294,11 @@ FAR s32 far_serve(struct machine *k, s32 sock)
 	act.restorer = 0;
 	act.mask = 0;
 	sys(NR_rt_sigaction, SIGCHLD, &act, 0, 8);
-	s64 p = sys6(NR_mmap, 0, MSG_CAP, 3, 0x22 /* PRIVATE ANONYMOUS */, (u64)-1, 0);
+	s64 p = sys6(NR_mmap, 0, 2 * MSG_CAP, 3, 0x22 /* PRIVATE ANONYMOUS */, (u64)-1, 0);
 	if (p < 0 && p > -4096)
 		far_exit(3);
-	k->buf = (u8 *)p;
+	k->buf = k->bufs = (u8 *)p;
+	k->again = 0;
 	k->nfds = 0;
 	k->big = 0;
 	k->report = sock;
@@ -335,7 +355,7 @@ __attribute__((section("isolate_keeper"), used, visibility("hidden"))) void isol
 	k.warm = w;
 	w->text = 0;
 	far_serve(&k, CONTROL_FD);
-	w->buffer = (u64)k.buf;
+	w->buffer = (u64)k.bufs;
 }
 
 extern const u8 __start_isolate_keeper[] __attribute__((visibility("hidden")));

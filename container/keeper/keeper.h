@@ -34,6 +34,7 @@ enum {
 	FLAG_BIG = 1,     /* descriptor 0 is a memfd of arg[3] bytes: the real message */
 	FLAG_CGROUP = 2,  /* the last descriptor is the cgroup to be born into */
 	FLAG_ONESHOT = 4, /* the init ends with its first program */
+	FLAG_AGAIN = 8,   /* the rest is that of the seat's last MSG_SANDBOX without it */
 
 	/* operations that are not system calls */
 	OP_SEND = 0x10000,   /* (socket, report kind, fd or -1) */
@@ -57,9 +58,11 @@ enum {
 };
 
 struct msg {
-	u32 kind, flags, len, nops, nreloc, pad[3];
+	u32 kind, flags, len, nops, nreloc, data, pad[2];
 	u64 arg[4];
-	/* nops * struct op, nreloc * u32, data */
+	/* nops * struct op, nreloc * u32, and at data what pointers lead to. A
+	 * pointer is written as an offset there. Those of the operations are marked;
+	 * those within the data stand where the u32 say, as offsets there, too. */
 };
 
 struct op {
@@ -67,7 +70,7 @@ struct op {
 	u8 regs;  /* bit i: argument i names a register */
 	u8 flags;
 	u8 store; /* register number + 1 of the result; 0 = none */
-	u8 pad;
+	u8 ptrs;  /* bit i: argument i is a pointer */
 	s64 expect;
 	u64 a[6];
 };
@@ -82,7 +85,7 @@ struct rep {
 struct warm {
 	s64 (*fork)(void); /* libc's */
 	u64 text, length;  /* what OP_BECOME was given */
-	u64 buffer;        /* MSG_CAP bytes that the program may unmap */
+	u64 buffer;        /* 2 * MSG_CAP bytes that the program may unmap */
 	u64 message, big;  /* and what else it may, if big is not 0 */
 };
 

@@ -278,27 +278,28 @@ func TestPointers(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := machine(tape.Message)
-		if got := m.str(m.arg(0, 0)); got != "path" {
+		d := m.data()
+		if got := d.str(m.arg(0, 0)); got != "path" {
 			t.Errorf("string is %q", got)
 		}
 		for i, want := range argv {
-			if got := m.str(m.word(m.arg(0, 1) + uint64(8*i))); got != want {
+			if got := d.str(d.word(m.arg(0, 1) + uint64(8*i))); got != want {
 				t.Errorf("argument %d is %q, want %q", i, got, want)
 			}
 		}
-		if end := m.word(m.arg(0, 1) + uint64(8*len(argv))); end != 0 {
+		if end := d.word(m.arg(0, 1) + uint64(8*len(argv))); end != 0 {
 			t.Errorf("the array ends with %#x", end)
 		}
 		prog := m.arg(0, 2)
-		if n := binary.LittleEndian.Uint16(m[prog:]); int(n) != len(bpf)/8 {
+		if n := binary.LittleEndian.Uint16(d[prog:]); int(n) != len(bpf)/8 {
 			t.Errorf("the filter has %d instructions", n)
 		}
-		code := m.word(prog + 8)
-		if !bytes.Equal(m[code:code+uint64(len(bpf))], bpf) {
+		code := d.word(prog + 8)
+		if !bytes.Equal(d[code:code+uint64(len(bpf))], bpf) {
 			t.Error("the filter's instructions differ")
 		}
-		if m.arg(0, 3) != 3 || m[headerSize+4] != 1<<3 {
-			t.Error("register 3 is not marked as one")
+		if m.arg(0, 3) != 3 || m[headerSize+4] != 1<<3 || m[headerSize+7] != 1<<0|1<<1|1<<2 {
+			t.Error("registers and pointers are not marked as such")
 		}
 	}
 }
@@ -308,6 +309,9 @@ type machine []byte
 
 func (m machine) word(at uint64) uint64 { return binary.LittleEndian.Uint64(m[at:]) }
 func (m machine) arg(op, i int) uint64  { return m.word(uint64(headerSize + op*opSize + 16 + 8*i)) }
+
+// data is what stands behind the operations, where pointers lead.
+func (m machine) data() machine { return m[binary.LittleEndian.Uint32(m[20:]):] }
 func (m machine) str(at uint64) string {
 	b := m[at:]
 	return string(b[:bytes.IndexByte(b, 0)])
@@ -331,14 +335,15 @@ func FuzzTape(f *testing.F) {
 			t.Fatal(err)
 		}
 		m := machine(tape.Message)
-		if got := m[m.arg(0, 0) : m.arg(0, 0)+uint64(len(data))]; !bytes.Equal(got, data) {
+		d := m.data()
+		if got := d[m.arg(0, 0) : m.arg(0, 0)+uint64(len(data))]; !bytes.Equal(got, data) {
 			t.Errorf("data is %x, want %x", got, data)
 		}
-		if got := m.str(m.arg(0, 1)); got != s {
+		if got := d.str(m.arg(0, 1)); got != s {
 			t.Errorf("string is %q, want %q", got, s)
 		}
 		for i := range list {
-			if got := m.str(m.word(m.arg(0, 2) + uint64(8*i))); got != s {
+			if got := d.str(d.word(m.arg(0, 2) + uint64(8*i))); got != s {
 				t.Errorf("element %d is %q, want %q", i, got, s)
 			}
 		}

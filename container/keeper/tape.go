@@ -74,17 +74,13 @@ func Filter(bpf []byte) Arg { return Arg{kind: program, bytes: bpf} }
 // there, and every page that they need costs it a page fault.
 type Builder struct {
 	ops, data []byte
-	// places are the pointers: where they stand in ops, or from inData on in
-	// data. Until Encode they are offsets in data.
+	// places are where pointers stand in data.
 	places  []uint32
 	known   map[*byte]uint64 // where what an Arg points to stands, by Arg.self
 	steps   []string
 	regs    Reg
 	Problem error // the first operation that could not be written; Encode returns it
 }
-
-// inData marks a place in the data part.
-const inData = 1 << 31
 
 type opcode struct {
 	nr     uint32
@@ -102,7 +98,6 @@ func NewBuilder(fds int) *Builder { return &Builder{regs: Reg(fds)} }
 func (b *Builder) Grow(ops, bytes int) {
 	b.ops = slices.Grow(b.ops, ops*opSize)
 	b.steps = slices.Grow(b.steps, ops)
-	b.places = slices.Grow(b.places, 2*ops)
 	b.data = slices.Grow(b.data, bytes)
 }
 
@@ -189,9 +184,29 @@ func (b *Builder) ReportTo(sock Arg) *Builder {
 
 // WriteFile opens an existing file, writes text in one write and closes it.
 func (b *Builder) WriteFile(path, text string) *Builder {
-	r := b.CallReg("open "+path, unix.SYS_OPENAT, Int(unix.AT_FDCWD), Str(path), Int(unix.O_WRONLY|unix.O_CLOEXEC), Int(0))
-	b.Expect("write "+path, int64(len(text)), unix.SYS_WRITE, R(r), Data([]byte(text)), Int(len(text)))
-	b.Call("close "+path, unix.SYS_CLOSE, R(r))
+	return b.writeFile(path, Int(unix.AT_FDCWD), path, text)
+}
+
+// FileText is a file's name and what is written to it.
+type FileText struct{ Name, Text string }
+
+// WriteFiles is WriteFile for several files of one directory, to which it walks
+// once.
+func (b *Builder) WriteFiles(dir string, files ...FileText) *Builder {
+	r := b.CallReg("open "+dir, unix.SYS_OPENAT, Int(unix.AT_FDCWD), Str(dir), Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), Int(0))
+	for _, f := range files {
+		b.writeFile(dir+"/"+f.Name, R(r), f.Name, f.Text)
+	}
+	b.Call("close "+dir, unix.SYS_CLOSE, R(r))
+	b.regs--
+	return b
+}
+
+// writeFile writes to what is at path as seen from dir.
+func (b *Builder) writeFile(name string, dir Arg, path, text string) *Builder {
+	r := b.CallReg("open "+name, unix.SYS_OPENAT, dir, Str(path), Int(unix.O_WRONLY|unix.O_CLOEXEC), Int(0))
+	b.Expect("write "+name, int64(len(text)), unix.SYS_WRITE, R(r), Data([]byte(text)), Int(len(text)))
+	b.Call("close "+name, unix.SYS_CLOSE, R(r))
 	b.regs-- // the register is free again
 	return b
 }
@@ -226,7 +241,7 @@ func (b *Builder) add(o opcode, args ...Arg) *Builder {
 			op[4] |= 1 << i
 			le.PutUint64(op[at:], a.value)
 		default:
-			b.places = append(b.places, uint32(len(b.ops)+at))
+			op[7] |= 1 << i
 			le.PutUint64(op[at:], b.put(a))
 		}
 	}
@@ -247,6 +262,11 @@ type Tape struct {
 	Steps   []string
 }
 
+// Is tells whether the two are one tape: what Encode made at one time.
+func (t Tape) Is(other Tape) bool {
+	return len(t.Message) > 0 && len(other.Message) > 0 && &t.Message[0] == &other.Message[0]
+}
+
 // Step names operation i.
 func (t Tape) Step(i int64) string {
 	if i < 0 || i >= int64(len(t.Steps)) {
@@ -264,25 +284,12 @@ func (b *Builder) Encode(kind Kind, flags uint32, arg ...uint64) (Tape, error) {
 	dataAt = (dataAt + 7) &^ 7 // data stays aligned
 	out := make([]byte, headerSize, dataAt+len(b.data))
 	out = append(out, b.ops...)
-	le := binary.LittleEndian
 	for _, at := range b.places {
-		out = le.AppendUint32(out, placed(at, dataAt))
+		out = binary.LittleEndian.AppendUint32(out, at)
 	}
 	out = append(out[:dataAt], b.data...)
-	for _, at := range b.places {
-		word := out[placed(at, dataAt):]
-		le.PutUint64(word, le.Uint64(word)+uint64(dataAt))
-	}
-	putHeader(out, kind, flags, len(b.steps), len(b.places), arg)
+	putHeader(out, kind, flags, len(b.steps), len(b.places), dataAt, arg)
 	return Tape{Message: out, Steps: b.steps}, b.Problem
-}
-
-// placed is where a place stands in a message whose data part is at dataAt.
-func placed(at uint32, dataAt int) uint32 {
-	if at&inData == 0 {
-		return headerSize + at
-	}
-	return uint32(dataAt) + at - inData
 }
 
 // put writes what an argument points to and returns where it stands.
@@ -347,7 +354,7 @@ func (b *Builder) putProgram(bpf []byte) uint64 {
 
 // point writes a pointer into the data part.
 func (b *Builder) point(at, to uint64) {
-	b.places = append(b.places, inData|uint32(at))
+	b.places = append(b.places, uint32(at))
 	binary.LittleEndian.PutUint64(b.data[at:], to)
 }
 

@@ -35,6 +35,7 @@ const (
 	FlagBig     = C.FLAG_BIG     // the message is in a memfd, the first descriptor
 	FlagCgroup  = C.FLAG_CGROUP  // the last descriptor is the cgroup to be born into
 	FlagOneShot = C.FLAG_ONESHOT // the init ends with its first program
+	FlagAgain   = C.FLAG_AGAIN   // the rest is that of the last MsgSandbox without it
 )
 
 // MaxMessage is the longest message in bytes that goes through the socket
@@ -80,17 +81,18 @@ func DecodeReport(b []byte) (Report, error) {
 // Message encodes a message without a tape.
 func Message(kind Kind, flags uint32, arg ...uint64) []byte {
 	b := make([]byte, headerSize)
-	putHeader(b, kind, flags, 0, 0, arg)
+	putHeader(b, kind, flags, 0, 0, headerSize, arg)
 	return b
 }
 
-func putHeader(b []byte, kind Kind, flags uint32, nops, nreloc int, arg []uint64) {
+func putHeader(b []byte, kind Kind, flags uint32, nops, nreloc, data int, arg []uint64) {
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], uint32(kind))
 	le.PutUint32(b[4:], flags)
 	le.PutUint32(b[8:], uint32(len(b)))
 	le.PutUint32(b[12:], uint32(nops))
 	le.PutUint32(b[16:], uint32(nreloc))
+	le.PutUint32(b[20:], uint32(data))
 	for i, a := range arg {
 		le.PutUint64(b[32+8*i:], a)
 	}
