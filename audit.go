@@ -81,6 +81,9 @@ func (r *Runtime) record(ctx context.Context, pl plan.Plan, c Cmd) *record {
 	if l == nil {
 		l = r.options.Audit
 	}
+	if !r.records(l) {
+		return nil
+	}
 	var p payloader = (*audit.Unlogged)(nil)
 	if l != nil {
 		p = l
@@ -135,16 +138,18 @@ func (r *Runtime) refused(ctx context.Context, c Cmd, pl plan.Plan, err error) e
 
 // recordKept begins the log of a kept sandbox.
 func (r *Runtime) recordKept(ctx context.Context, pl plan.Plan) *record {
+	if !r.records(r.options.Audit) {
+		return nil
+	}
 	start := runStart(pl)
 	start.Kept = true
 	return r.openRecord(ctx, r.options.Audit, TelemetryRun{Plan: pl}, start)
 }
 
-// openRecord is nil if there is neither a log nor anybody who follows.
+// records tells whether there is a log or anybody who follows.
+func (r *Runtime) records(l *audit.Log) bool { return l != nil || r.options.Telemetry != nil }
+
 func (r *Runtime) openRecord(ctx context.Context, l *audit.Log, about TelemetryRun, start audit.RunStart, first ...audit.Event) *record {
-	if l == nil && r.options.Telemetry == nil {
-		return nil
-	}
 	rec := &record{logged: l != nil, opened: make(chan struct{}), stop: make(chan struct{})}
 	var seen audit.Watch
 	if t := r.options.Telemetry; t != nil {

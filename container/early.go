@@ -41,7 +41,7 @@ func takeEarly(wanted bool) *Waiting {
 	}
 	n := &newcomer{first: int(e.pid), alone: make(chan struct{})}
 	wanted = prepareSock(int(e.control)) == nil && unix.SetNonblock(int(e.words), true) == nil && wanted
-	w := &Waiting{control: sock{os.NewFile(uintptr(e.control), "supervisor")}, proc: n, done: make(chan struct{})}
+	w := &Waiting{control: newSock(int(e.control)), proc: n, done: make(chan struct{})}
 	n.call, n.words = os.NewFile(uintptr(e.call), "call"), os.NewFile(uintptr(e.words), "words")
 	close(w.done)
 	wanted = wanted && bytes.Equal(told(&e), bootstrap(cellConfig("/", os.Geteuid(), os.Getegid())))

@@ -3,6 +3,8 @@ package container
 import (
 	"fmt"
 	"os"
+	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,10 +15,26 @@ import (
 // sock is the supervisor's end of a SOCK_SEQPACKET pair: one message is one
 // datagram, descriptors travel with it. It is used by one reader at a time and
 // any number of writers.
-type sock struct{ f *os.File }
+type sock struct{ *end }
 
-// sockPair makes a connected pair. ours is in the runtime's poller and reports
-// the sender's process id with every message; theirs is for the far side.
+// end is what the copies of a sock share.
+//
+// It enters the run time's poller when it has to wait for the first time. Most
+// of what the far side says in the making of a sandbox is there before it is
+// asked for, and a socket in the poller wakes a thread with each message that
+// comes, and with each that the far side takes.
+type end struct {
+	mu       sync.Mutex
+	fd       int      // -1 once closed, or in f
+	f        *os.File // in the poller; nil before
+	deadline time.Time
+}
+
+// newSock takes a socket over, which must not block.
+func newSock(fd int) sock { return sock{&end{fd: fd}} }
+
+// sockPair makes a connected pair. ours reports the sender's process id with
+// every message; theirs is for the far side.
 func sockPair() (ours sock, theirs *os.File, err error) {
 	fd, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +45,7 @@ func sockPair() (ours sock, theirs *os.File, err error) {
 		unix.Close(fd[1])
 		return sock{}, nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
-	return sock{os.NewFile(uintptr(fd[0]), "supervisor")}, os.NewFile(uintptr(fd[1]), "far side"), nil
+	return newSock(fd[0]), os.NewFile(uintptr(fd[1]), "far side"), nil
 }
 
 // prepareSock makes a descriptor our end: who sent is known, and deadlines hold.
@@ -39,14 +57,50 @@ func prepareSock(fd int) error {
 }
 
 func (s sock) close() error {
-	if s.f == nil {
+	if s.end == nil {
 		return nil
 	}
-	return s.f.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f != nil {
+		return s.f.Close()
+	}
+	if s.fd < 0 {
+		return os.ErrClosed
+	}
+	err := unix.Close(s.fd)
+	s.fd = -1
+	return err
 }
 
 // setDeadline bounds the next reads; the zero time removes the bound.
-func (s sock) setDeadline(t time.Time) { _ = s.f.SetReadDeadline(t) }
+func (s sock) setDeadline(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deadline = t; s.f != nil {
+		_ = s.f.SetReadDeadline(t)
+	}
+}
+
+// atOnce makes a call that does not wait, or enters the poller: wait is what
+// then waits until the call can be made.
+func (s sock) atOnce(call func(fd int) error) (wait syscall.RawConn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil {
+		if s.fd < 0 {
+			return nil, os.ErrClosed
+		}
+		if err := call(s.fd); err != unix.EAGAIN {
+			return nil, err
+		}
+		s.f, s.fd = os.NewFile(uintptr(s.fd), "supervisor"), -1
+		if !s.deadline.IsZero() {
+			_ = s.f.SetReadDeadline(s.deadline)
+		}
+	}
+	return s.f.SyscallConn()
+}
 
 // send sends one message with descriptors. A message that is too long for a
 // datagram travels in a memfd.
@@ -64,17 +118,17 @@ func (s sock) send(msg []byte, fds ...int) error {
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	c, err := s.f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var serr error
-	err = c.Write(func(fd uintptr) bool {
-		serr = unix.Sendmsg(int(fd), msg, oob, nil, unix.MSG_NOSIGNAL)
-		return serr != unix.EAGAIN
-	})
-	if err == nil {
-		err = serr
+	call := func(fd int) error { return unix.Sendmsg(fd, msg, oob, nil, unix.MSG_NOSIGNAL) }
+	wait, err := s.atOnce(call)
+	if wait != nil {
+		var told error
+		err = wait.Write(func(fd uintptr) bool {
+			told = call(int(fd))
+			return told != unix.EAGAIN
+		})
+		if err == nil {
+			err = told
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot send to the far side: %w", err)
@@ -110,24 +164,27 @@ var errEnded = fmt.Errorf("the far side has ended: %w", os.ErrClosed)
 
 // recv reads one report.
 func (s sock) recv() (reply, error) {
-	c, err := s.f.SyscallConn()
-	if err != nil {
-		return reply{}, err
-	}
 	var buf [64]byte
 	var oob [96]byte
 	var n, oobn int
-	var rerr error
-	err = c.Read(func(fd uintptr) bool {
+	call := func(fd int) (err error) {
 		// ECONNRESET is told once, before what the far side said last: it has
 		// ended without having read all that was sent to it
-		for again := true; again; again = rerr == unix.EINTR || rerr == unix.ECONNRESET {
-			n, oobn, _, _, rerr = unix.Recvmsg(int(fd), buf[:], oob[:], unix.MSG_CMSG_CLOEXEC)
+		for again := true; again; again = err == unix.EINTR || err == unix.ECONNRESET {
+			n, oobn, _, _, err = unix.Recvmsg(fd, buf[:], oob[:], unix.MSG_CMSG_CLOEXEC)
 		}
-		return rerr != unix.EAGAIN
-	})
-	if err == nil {
-		err = rerr
+		return err
+	}
+	wait, err := s.atOnce(call)
+	if wait != nil {
+		var told error
+		err = wait.Read(func(fd uintptr) bool {
+			told = call(int(fd))
+			return told != unix.EAGAIN
+		})
+		if err == nil {
+			err = told
+		}
 	}
 	if err == nil && n == 0 {
 		return reply{}, errEnded
