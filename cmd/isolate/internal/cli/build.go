@@ -48,6 +48,18 @@ func (r *reader) readBuild() {
 	}
 }
 
+// buildPolicy is that of the build step: the program's, with a network and a
+// time of its own.
+func (r request) buildPolicy() policy.Policy {
+	p := r.policy
+	p.Net = r.build.net
+	p.Allow = consented(p.Allow, p.Net)
+	if p.Wall == 0 {
+		p.Wall = buildTime
+	}
+	return p
+}
+
 // build runs the build step and makes what it left part of the request. A
 // result that is not nil is that of a step that failed: the program must not run.
 func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, func(), error) {
@@ -57,16 +69,10 @@ func (a *app) build(i *interrupts, rt runtime, r *request) (*isolate.Result, fun
 	}
 	remove := func() { os.RemoveAll(dir) }
 	out := filepath.Join(dir, "out")
-	p := r.policy
-	p.Net = r.build.net
-	p.Allow = consented(p.Allow, p.Net)
-	if p.Wall == 0 {
-		p.Wall = buildTime
-	}
 	env := map[string]string{"PIP_TARGET": workspaceDir + "/site-packages", "npm_config_cache": "/tmp/npm"}
 	maps.Copy(env, r.cmd.Env)
 	// what it prints is not the program's output
-	res, err := rt.Run(i.ctx, p, isolate.Cmd{Args: []string{"sh", "-c", r.build.command}, Env: env, In: r.cmd.In, Out: out, Stdout: a.stderr, Stderr: a.stderr, Audit: r.cmd.Audit})
+	res, err := rt.Run(i.ctx, r.buildPolicy(), isolate.Cmd{Args: []string{"sh", "-c", r.build.command}, Env: env, In: r.cmd.In, Out: out, Stdout: a.stderr, Stderr: a.stderr, Audit: r.cmd.Audit})
 	if err != nil {
 		return nil, remove, err
 	}

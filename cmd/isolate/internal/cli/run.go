@@ -132,12 +132,23 @@ func (a *app) explain(ctx context.Context, r request) {
 		a.code = a.refuse(a.blame(problemsOf(err))...)
 		return
 	}
-	p, err := rt.Plan(ctx, r.policy)
+	var p struct {
+		plan.Plan
+		Build *plan.Plan `json:"build,omitempty"`
+	}
+	p.Plan, err = rt.Plan(ctx, r.policy)
+	if err == nil && r.build.command != "" {
+		p.Build = new(plan.Plan)
+		*p.Build, err = rt.Plan(ctx, r.buildPolicy())
+	}
 	if err = errors.Join(err, rt.Close()); err != nil {
 		a.code = a.refuse(a.blame(problemsOf(err))...)
 		return
 	}
 	text := p.Text() + explainTools(r.tools)
+	if p.Build != nil {
+		text += explainBuild(r.build.command, *p.Build)
+	}
 	if r.explain == explainJSON {
 		b, err := json.MarshalIndent(p, "", "  ")
 		if err != nil {

@@ -152,6 +152,12 @@ func explainTools(s toolset) string {
 	return b.String()
 }
 
+// explainBuild is the plan of what comes before the program.
+func explainBuild(command string, p plan.Plan) string {
+	return fmt.Sprintf("%-12s %s: first, in a sandbox of its own; what it leaves is at %s, read-only\n  %s\n",
+		"build", shellWord(command), buildDir, strings.ReplaceAll(strings.TrimSuffix(p.Text(), "\n"), "\n", "\n  "))
+}
+
 // unusablePlaceError is about a place that the user has named, and only that.
 type unusablePlaceError struct{ error }
 
