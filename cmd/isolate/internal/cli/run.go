@@ -233,8 +233,9 @@ func (a *app) once(i *interrupts, r request) outcome {
 			i.cancel(lossOf(err))
 		}
 	})
-	stderr.tail = &program.Tail{Size: lastWords}
+	stderr.tail, stderr.brief = &program.Tail{Size: lastWords}, true
 	if r.file != nil {
+		stderr.brief = false
 		stderr.tail.Size = program.RepairBytes
 		stdout.looked = r.file.printRepair // which begins a line
 	}
@@ -282,7 +283,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 		o.ordered = errors.Is(context.Cause(i.ctx), server.ErrKilled)
 		o.code = i.exitCode(o.code)
 	}
-	o.noName = looksUp(stderr.tail.Bytes())
+	o.noName = stderr.tail != nil && looksUp(stderr.tail.Bytes())
 	if r.file != nil {
 		o.repair = repair(result, r, signatures(), stderr.tail.Bytes())
 		o.wantsTools = o.repair != "" && !r.tools.given && wantsTools(stderr.tail.Bytes())

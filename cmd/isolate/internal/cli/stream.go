@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/safeterm"
 	"github.com/isolate-run/isolate/internal/splice"
@@ -27,6 +29,11 @@ type stream struct {
 	sink pipeSink
 	// gate is what has to be passed before a terminal is written to; nil is open.
 	gate *gate
+
+	// brief says that tail is of a stream that is copied up to briefBytes: one
+	// that goes on is moved, and tail is empty.
+	brief bool
+	seen  int64
 
 	// looked says that the last byte is asked for.
 	looked bool
@@ -79,9 +86,13 @@ func (s *stream) Write(p []byte) (int, error) {
 
 // TakePipe moves what is in a pipe here, if nobody has to look at it.
 func (s *stream) TakePipe(pipe int, most int64) (int64, error) {
-	if s.sink == nil || s.tail != nil || s.looked {
+	switch {
+	case s.sink == nil || s.looked || s.tail != nil && !s.brief:
 		return 0, errors.ErrUnsupported
+	case s.tail != nil && s.seen < briefBytes:
+		return s.copyPiece(pipe, most)
 	}
+	s.tail = nil
 	n, err := s.sink.TakePipe(pipe, most)
 	if err != nil && err != io.EOF && !errors.Is(err, errors.ErrUnsupported) {
 		s.mu.Lock()
@@ -89,6 +100,30 @@ func (s *stream) TakePipe(pipe int, most int64) (int64, error) {
 		s.note(err)
 	}
 	return n, err
+}
+
+// briefBytes is how much of a brief stream is copied.
+const briefBytes = 64 << 10
+
+// copyPiece is TakePipe by copying.
+func (s *stream) copyPiece(pipe int, most int64) (int64, error) {
+	var b [4096]byte
+	for {
+		n, err := unix.Read(pipe, b[:min(most, int64(len(b)))])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return 0, nil
+		case err != nil:
+			return 0, errors.ErrUnsupported // who copies meets it again
+		case n == 0:
+			return 0, io.EOF
+		}
+		s.seen += int64(n)
+		_, err = s.Write(b[:n])
+		return int64(n), err
+	}
 }
 
 // Widen makes the stream hold more if it is a pipe.
