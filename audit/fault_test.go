@@ -218,7 +218,8 @@ func TestKeyErrors(t *testing.T) {
 		"empty":   {func() error { return os.WriteFile(file, nil, 0o600) }, "it is not a key file; put back a copy"},
 		"other":   {func() error { return os.WriteFile(file, []byte("x\n"), 0o600) }, "it is not a key file; put back a copy"},
 		"closed":  {func() error { return os.WriteFile(file, nil, 0) }, "permission denied; it must be yours, with mode 600"},
-		"dir":     {func() error { return os.Mkdir(file, 0o700) }, "it is no file; name a directory of your own with --audit-key"},
+		"dir":     {func() error { return os.Mkdir(file, 0o700) }, "it is not a file; name a directory of your own with --audit-key"},
+		"fifo":    {func() error { return fifo(file) }, "it is not a file; name a directory of your own with --audit-key"},
 		"nowhere": {func() error { return os.Chmod(dir, 0o500) }, "permission denied; name a directory of your own with --audit-key"},
 	} {
 		if root := os.Geteuid() == 0; root && (name == "closed" || name == "nowhere") {

@@ -152,7 +152,10 @@ func reasonOf(err error) error {
 }
 
 func readKey(file string) (*Key, error) {
-	f, err := os.Open(file)
+	f, err := openFile(file)
+	if errors.Is(err, errNoFile) {
+		return nil, fmt.Errorf("cannot use host key %q: %w; %s", file, errNoFile, otherKeys)
+	}
 	if err != nil {
 		return nil, unreadableKey(file, err)
 	}
@@ -160,9 +163,6 @@ func readKey(file string) (*Key, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, unreadableKey(file, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot use host key %q: it is no file; %s", file, otherKeys)
 	}
 	if st.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("cannot use host key %q: others may read it (mode %v); chmod 600 it, or make a new one if they have", file, st.Mode())

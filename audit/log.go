@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,6 +75,11 @@ const (
 	logSuffix   = ".log"
 	originStart = "isolate.audit/"
 )
+
+// Keeps tells whether name is one of those in a directory of logs, or of a key.
+func Keeps(name string) bool {
+	return slices.Contains([]string{hostLog, hostHashes, hostKey, openDir, runsDir}, name)
+}
 
 // ErrClosed is the error of a log or run that was closed.
 var ErrClosed = errors.New("cannot write audit log: it is closed")

@@ -251,6 +251,9 @@ func (a *app) showRuns(out io.Writer, dir string, asJSON bool) error {
 // hostLogFile is in every directory of logs.
 const hostLogFile = "host.log"
 
+// hostKeyFile is beside every log, and in the directory of its private key.
+const hostKeyFile = "host.key"
+
 func (a *app) auditProve() *cobra.Command {
 	cmd := &cobra.Command{Use: "prove DIR RUN|host SEQ | prove --since FILE DIR [RUN|host]", Short: auditProveShort, Long: auditProveLong}
 	return a.auditLeaf(cmd, "since", 1, 3, func(r *reader, g auditArgs) error {

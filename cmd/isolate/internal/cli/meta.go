@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate"
+	"github.com/isolate-run/isolate/audit"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -168,7 +170,33 @@ func replaceable(path string) error {
 	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
 		return fmt.Errorf("its directory cannot be used: %w", err)
 	}
-	return nil
+	return notRecorded(path)
+}
+
+// notRecorded refuses a path at which an audit log or its key is kept: nothing
+// that isolate writes may take the place of one.
+func notRecorded(path string) error {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	for rest := filepath.Base(path); ; {
+		first, _, _ := strings.Cut(rest, "/")
+		if audit.Keeps(first) && (isThere(filepath.Join(parent, hostLogFile)) || first == hostKeyFile && isThere(filepath.Join(parent, first))) {
+			return fmt.Errorf("%w in %q", errRecorded, parent)
+		}
+		if parent == "/" {
+			return nil
+		}
+		rest, parent = filepath.Base(parent)+"/"+rest, filepath.Dir(parent)
+	}
+}
+
+var errRecorded = errors.New("it belongs to the audit log")
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // clear removes the document of an earlier run, so that it cannot be taken
@@ -206,6 +234,9 @@ func writeAndClose(f io.WriteCloser, text []byte) error {
 
 // writeWhole writes a file beside path and renames it there.
 func writeWhole(path string, text []byte) error {
+	if err := notRecorded(path); err != nil { // the log may have been made by this run
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

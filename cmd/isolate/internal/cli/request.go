@@ -333,7 +333,7 @@ func (r *reader) readFiles() {
 	for _, p := range workspace.CheckInputs(c.In) {
 		r.add(plan.Problem(p))
 	}
-	read(r, "out", &c.Out, r.dirOf)
+	read(r, "out", &c.Out, r.outOf)
 	if c.Out != "" {
 		for _, p := range workspace.CheckOutput(c.Out) {
 			r.add(plan.Problem(p))
@@ -431,6 +431,17 @@ func (r *reader) dirOf(text string) (string, error) {
 		return "", errEmpty
 	}
 	return r.abs(text)
+}
+
+// outOf is a directory that files are written to.
+func (r *reader) outOf(text string) (string, error) {
+	dir, err := r.dirOf(text)
+	if err == nil {
+		if err := notRecorded(dir); errors.Is(err, errRecorded) {
+			return "", err
+		}
+	}
+	return dir, err
 }
 
 // abs makes a host path absolute: the libraries know no working directory.

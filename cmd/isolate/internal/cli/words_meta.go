@@ -41,6 +41,10 @@ func metaFile(name string, err error) plan.Problem {
 		What:   fmt.Sprintf("cannot write the result to %q: %v", name, cause(err)),
 		Remedy: "name a file in a directory that you can write to",
 	}
+	if errors.Is(err, errRecorded) {
+		p.What = fmt.Sprintf("cannot write the result to %q: %v", name, err)
+		p.Remedy = "name a file elsewhere"
+	}
 	if errors.Is(err, errNotAFile) {
 		p.Remedy = "name a file that may be replaced; for anything else pass a descriptor, as --meta 3 with 3>… does"
 	}
