@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,9 +46,14 @@ func (a FileAnchor) Remember(checkpoint []byte) error {
 
 // Recall reads the file. A file that is not there remembers nothing yet.
 func (a FileAnchor) Recall() ([]byte, error) {
-	b, err := os.ReadFile(string(a))
+	f, err := openFile(string(a))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = io.ReadAll(io.LimitReader(f, maxNote))
+		f.Close()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read anchor: %w", err)
@@ -79,13 +85,17 @@ func (l *Log) checkAnchor() error {
 	if l.anchor == nil {
 		return nil
 	}
+	const remedy = "nothing is recorded until the anchor says what it remembers: correct it, or name another with --audit-anchor"
 	msg, err := l.anchor.Recall()
-	if err != nil || msg == nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, remedy)
+	}
+	if msg == nil {
+		return nil
 	}
 	then, err := ParseCheckpoint(bytes.TrimLeft(msg, "\n"))
 	if err != nil {
-		return fmt.Errorf("cannot use anchor: %w", err)
+		return fmt.Errorf("cannot use anchor: %w; %s", err, remedy)
 	}
 	refuse := func(why string) error {
 		return fmt.Errorf("cannot open audit log %q: the anchor remembers %s, %s; \"isolate audit verify --anchor\" says more", l.host.name, then, why)

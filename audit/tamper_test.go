@@ -442,4 +442,11 @@ func TestOpenRefusesWhatTheAnchorDoesNotKnow(t *testing.T) {
 	if _, err := Open(p.dir, Options{Key: p.key, Anchor: anchor}); err == nil || !strings.Contains(err.Error(), "written anew") {
 		t.Errorf("opening a log that was written anew gives %v", err)
 	}
+
+	// what cannot be asked is not waited for
+	must(t, os.Remove(string(anchor)))
+	must(t, fifo(string(anchor)))
+	if _, err := Open(p.dir, Options{Key: p.key, Anchor: anchor}); !errors.Is(err, errNoFile) || !strings.Contains(err.Error(), "--audit-anchor") {
+		t.Errorf("an anchor that is a FIFO gives %v", err)
+	}
 }
