@@ -166,6 +166,89 @@ func TestTapeGoesOn(t *testing.T) {
 	}
 }
 
+// A seat orders its last sandbox again without the tape, as often as it is told,
+// and also after one whose tape was too long to be kept.
+func TestSandboxAgain(t *testing.T) {
+	f := startFar(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seat := &far{fd: pair[0]}
+	t.Cleanup(func() { unix.Close(pair[0]) })
+	entry, err := NewBuilder(1).Encode(MsgSeat, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.send(t, entry.Message, pair[1])
+	unix.Close(pair[1])
+	if rep := f.recv(t); rep.Kind != RepDone {
+		t.Fatalf("answer %+v, want done", rep)
+	}
+	if rep := seat.recv(t); rep.Kind != RepDone {
+		t.Fatalf("answer %+v, want done", rep)
+	}
+
+	again := Message(MsgSandbox, FlagAgain)
+	told := func(text string, padding int) []byte {
+		b := NewBuilder(2)
+		b.Equal("what it was given", Data([]byte(text)), Data([]byte(text)), len(text))
+		// a pointer within the data, too, which is made in place
+		b.Exec("/nonexistent", Strings([]string{text}), Strings(nil))
+		b.Expect("write", int64(len(text)), unix.SYS_WRITE, R(1), Data([]byte(text)), Int(len(text)))
+		b.Call("carry", unix.SYS_GETPID, Data(make([]byte, padding)))
+		tape, err := b.Encode(MsgSandbox, FlagOneShot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tape.Message
+	}
+	for _, o := range []struct {
+		msg  []byte
+		want string
+	}{
+		{told("one", 0), "one"}, {again, "one"}, {again, "one"},
+		{told("two", 100<<10), "two"}, {again, "two"},
+		{told("three", 10), "three"}, {again, "three"},
+		{told("long", MaxMessage), "long"},
+		{told("four", 0), "four"}, {again, "four"},
+	} {
+		init, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds := []int{init[1], int(w.Fd())}
+		if len(o.msg) > MaxMessage {
+			mem, err := unix.MemfdCreate("big", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unix.Write(mem, o.msg); err != nil {
+				t.Fatal(err)
+			}
+			seat.send(t, Message(MsgTape, FlagBig, 0, 0, 0, uint64(len(o.msg))), append([]int{mem}, fds...)...)
+			unix.Close(mem)
+		} else {
+			seat.send(t, o.msg, fds...)
+		}
+		unix.Close(init[1])
+		w.Close()
+		if rep := seat.recv(t); rep.Kind != RepCloned {
+			t.Fatalf("answer %+v, want cloned", rep)
+		}
+		got := make([]byte, len(o.want)+1)
+		if n, err := r.Read(got); err != nil || string(got[:n]) != o.want {
+			t.Errorf("the sandbox says %q, %v; want %q", got[:n], err, o.want)
+		}
+		r.Close()
+		unix.Close(init[0])
+	}
+}
+
 func TestTapeFailuresNameTheirStep(t *testing.T) {
 	f := startFar(t)
 	for _, c := range []struct {
