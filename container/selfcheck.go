@@ -65,7 +65,7 @@ func (p *Process) checkRights() error {
 type checker struct {
 	pid int
 	dir kernfile.Dir // /proc/PID
-	buf [4096]byte   // for one file at a time
+	buf [2048]byte   // for one file at a time; a status has 1.5 KiB
 	net uint64       // the network namespace; 0 before namespaces
 	bad []string
 }

@@ -16,7 +16,7 @@ import (
 // init; stood must follow.
 func (b *Sandbox) fork() (*Process, error) {
 	id := b.nextRun.Add(1)
-	tape, err := standbyTape(id)
+	tape, err := standbyTape()
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (b *Sandbox) fork() (*Process, error) {
 		_ = ours.close()
 		return nil, err
 	}
-	if err := b.sock.send(tape.Message, int(theirs.Fd())); err != nil {
+	if err := b.sock.send(tape.With(id), int(theirs.Fd())); err != nil {
 		p.abandon()
 		return nil, err
 	}

@@ -313,8 +313,9 @@ type program struct {
 var programSock = keeper.Int(3)
 
 // standbyTape is what a child of init does before it is known which program it
-// is to be. Register 0 is its socket, over which programTape follows.
-func standbyTape(id uint64) (keeper.Tape, error) {
+// is to be. Register 0 is its socket, over which programTape follows. Its
+// argument is the id, which Tape.With puts in.
+var standbyTape = sync.OnceValues(func() (keeper.Tape, error) {
 	b := keeper.NewBuilder(1)
 	b.Call("make a session", unix.SYS_SETSID)
 	high := b.CallReg("move the socket", unix.SYS_FCNTL, keeper.R(0), keeper.Int(unix.F_DUPFD_CLOEXEC), keeper.Int(64))
@@ -324,8 +325,8 @@ func standbyTape(id uint64) (keeper.Tape, error) {
 	b.WriteFile("/proc/self/oom_score_adj", "1000")
 	b.Send("report the standby", programSock, keeper.Int(-1))
 	b.Next(programSock)
-	return b.Encode(keeper.MsgSpawn, 0, id)
-}
+	return b.Encode(keeper.MsgSpawn, 0)
+})
 
 func closeFrom4(b *keeper.Builder) {
 	b.Call("close every other descriptor", unix.SYS_CLOSE_RANGE, keeper.Int(4), keeper.Word(0xffffffff), null)
@@ -334,6 +335,7 @@ func closeFrom4(b *keeper.Builder) {
 // programTape turns a standby into the program. Its registers are the streams.
 func programTape(p plan.Plan, prog program) (keeper.Tape, error) {
 	b := keeper.NewBuilder(prog.streams())
+	b.Grow(20, 4<<10)
 	// 1. descriptors 0 to 2
 	if prog.terminal {
 		openTerminal(b, prog)

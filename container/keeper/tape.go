@@ -262,6 +262,13 @@ type Tape struct {
 	Steps   []string
 }
 
+// With is the tape's message with another first argument.
+func (t Tape) With(arg uint64) []byte {
+	msg := slices.Clone(t.Message)
+	binary.LittleEndian.PutUint64(msg[argsAt:], arg)
+	return msg
+}
+
 // Is tells whether the two are one tape: what Encode made at one time.
 func (t Tape) Is(other Tape) bool {
 	return len(t.Message) > 0 && len(other.Message) > 0 && &t.Message[0] == &other.Message[0]

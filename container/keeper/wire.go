@@ -46,6 +46,7 @@ const MaxMessage = C.MSG_CAP
 const MaxRuns = C.MAX_RUNS
 
 const (
+	argsAt     = 32 // of arg in struct msg
 	headerSize = C.sizeof_struct_msg
 	opSize     = C.sizeof_struct_op
 	reportSize = C.sizeof_struct_rep
@@ -94,6 +95,6 @@ func putHeader(b []byte, kind Kind, flags uint32, nops, nreloc, data int, arg []
 	le.PutUint32(b[16:], uint32(nreloc))
 	le.PutUint32(b[20:], uint32(data))
 	for i, a := range arg {
-		le.PutUint64(b[32+8*i:], a)
+		le.PutUint64(b[argsAt+8*i:], a)
 	}
 }
