@@ -198,6 +198,9 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 			proc.Abort()
 			return Result{}, fmt.Errorf("cannot read usage: %w", err)
 		}
+	} else if err := b.sandbox.Leaf().ResetCPU(); err != nil { // the start is not the program's
+		proc.Abort()
+		return Result{}, fmt.Errorf("cannot read usage: %w", err)
 	}
 	if err := b.record.begin(b, c, with); err != nil {
 		proc.Abort()

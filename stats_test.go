@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -81,6 +82,30 @@ func TestUsageOfEachProgram(t *testing.T) {
 	first := res.Usage.CPU
 	if res = run("exit 3"); res.Usage.CPU >= first || res.Usage.PIDsDenied != 0 || res.Reason != isolate.ReasonExit {
 		t.Errorf("the second one used %+v, after one that used %s: %s", res.Usage, first, res.Reason)
+	}
+}
+
+// TestUsageBeginsWithTheProgram: what making a sandbox and a process takes is not
+// the program's. It was two thirds of what /bin/true was said to have used.
+func TestUsageBeginsWithTheProgram(t *testing.T) {
+	testenv.Require(t, testenv.UserNS, testenv.Memory, testenv.PIDs)
+	r := openWithoutSpares(t)
+	least := time.Hour
+	bare := time.Hour
+	for range 20 { // others take turns on the caches
+		res, err := r.Run(t.Context(), policy.Policy{}, isolate.Cmd{Args: []string{"/bin/true"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, res.Usage.CPU)
+		c := exec.Command("/bin/true")
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		bare = min(bare, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+	}
+	if least <= 0 || least > 2*bare {
+		t.Errorf("/bin/true used %s of processor time in a sandbox, %s outside", least, bare)
 	}
 }
 

@@ -64,7 +64,16 @@ func (l *Leaf) Usage() (Usage, error) {
 	return u, nil
 }
 
-// CPUTime is the processor time since Reset.
+// ResetCPU makes Usage and CPUTime count processor time from now on.
+func (l *Leaf) ResetCPU() error {
+	used, err := l.cpu()
+	if err == nil {
+		l.base.CPU = used
+	}
+	return err
+}
+
+// CPUTime is the processor time since Reset or ResetCPU.
 func (l *Leaf) CPUTime() (time.Duration, error) {
 	d, err := l.cpu()
 	return d - l.base.CPU, err
