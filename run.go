@@ -181,7 +181,7 @@ func (b *box) connect(c Cmd, over func()) (*terminal, *streams, error) {
 func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *terminal, s *streams, over <-chan struct{}, with company) (Result, error) {
 	proc, err := b.sandbox.Prepare(patience(ctx, b.wall(c)), prog)
 	if err != nil {
-		return Result{}, explainDir(err, prog.Dir, with)
+		return Result{}, explainStart(err, prog.Dir, with)
 	}
 	if err := proc.Check(); err != nil {
 		proc.Abort()
@@ -249,12 +249,21 @@ func (b *box) execute(ctx context.Context, c Cmd, prog container.Program, term *
 	return res, nil
 }
 
-// explainDir says a working directory that is not there in words of its own: it
-// is the one thing of a command that only the far side can know. Nothing can be
-// copied in with a program of a kept sandbox.
-func explainDir(err error, dir string, with company) error {
+// explainStart says in words of its own what only the far side can know: that a
+// working directory is not there, or that the other programs of a kept sandbox
+// have all its processes. Nothing can be copied in with a program of such a one.
+func explainStart(err error, dir string, with company) error {
+	if with == amongOthers && errors.Is(err, unix.EAGAIN) && strings.Contains(err.Error(), "set up program: fork") {
+		return &plan.Refusal{Cause: err, Problems: []plan.Problem{{
+			What: "cannot start another program in this sandbox", Rule: "those in it have as many processes as its policy allows (pids)",
+			Remedy: "wait until one has ended, or end one, or make a sandbox with a higher --pids",
+		}}}
+	}
 	remedy := "copy a directory there (--in DIR:NAME), or leave it out to work in /workspace"
-	if with == amongOthers {
+	switch {
+	case with == amongOthers && dir == "/workspace":
+		remedy = "a program before has closed it to all: make a new sandbox"
+	case with == amongOthers:
 		remedy = "make it in the sandbox first, or leave it out to work in /workspace"
 	}
 	for _, errno := range []error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP} {

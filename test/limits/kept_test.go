@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -229,4 +230,32 @@ func TestLimitsKeptOOM(t *testing.T) {
 	says(t, in(t, sb, "sleep 0.3; ls hogs.py; echo again"), "hogs.py", "again")
 	// What one run met is not the reason of the next.
 	ended(t, in(t, sb, "sleep 0.3; exit 3"), isolate.ReasonExit)
+}
+
+// C 29, 34: who starts one program too many, or comes after a program that has
+// closed the workspace, is told what to do.
+func TestLimitsKeptRefusals(t *testing.T) {
+	l := newLab(t, isolate.Options{})
+	sb := l.kept(t, isolate.Policy{PIDs: 2})
+	ctx, cancel := context.WithCancel(context.Background())
+	started := make(chan struct{}, 2)
+	var busy sync.WaitGroup
+	for range 2 {
+		busy.Go(func() {
+			_, _ = sb.Run(ctx, isolate.Cmd{Args: []string{"sleep", "60"}, Started: func(isolate.Running) { started <- struct{}{} }})
+		})
+	}
+	<-started
+	<-started
+	_, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"true"}})
+	if err == nil || !strings.Contains(err.Error(), "make a sandbox with a higher --pids") {
+		t.Errorf("one program too many: %v", err)
+	}
+	cancel()
+	busy.Wait()
+	in(t, sb, "chmod 0 /workspace")
+	_, err = sb.Run(context.Background(), isolate.Cmd{Args: []string{"true"}})
+	if err == nil || !strings.Contains(err.Error(), "make a new sandbox") {
+		t.Errorf("a closed workspace: %v", err)
+	}
 }
