@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -218,13 +219,19 @@ func answer(w http.ResponseWriter, status int, v any) error {
 
 // decode reads a body strictly: one value, and no field that nobody knows.
 func decode(r *http.Request, v any) error {
-	d := json.NewDecoder(r.Body)
+	body, err := io.ReadAll(r.Body)
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	err := d.Decode(v)
+	if err == nil {
+		err = d.Decode(v)
+	}
 	if err == nil {
 		if _, more := d.Token(); more != io.EOF {
 			err = errors.New("there is more after it")
 		}
+	}
+	if err == nil {
+		err = oneReading(body)
 	}
 	var big *http.MaxBytesError
 	if errors.As(err, &big) {
@@ -270,6 +277,45 @@ func jsonKinds(value string) string {
 		return "an object"
 	}
 	return "a " + kind
+}
+
+// oneReading refuses JSON that another reader, such as one that checks requests
+// on their way here, would take differently: the library takes the last of two
+// equal names, and fields whatever their case. The JSON is known to be valid.
+func oneReading(body []byte) error {
+	type object struct {
+		seen map[string]bool // nil for a list
+		name bool            // a name comes next
+	}
+	stack := []object{{}}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		in := &stack[len(stack)-1]
+		if name, isText := t.(string); isText && in.name {
+			if in.seen[name] {
+				return fmt.Errorf("the name %q stands twice in one object", name)
+			}
+			if len(stack) == 2 && name != strings.ToLower(name) {
+				return fmt.Errorf("unknown field %q: names are written in small letters", name)
+			}
+			in.seen[name], in.name = true, false
+			continue
+		}
+		in.name = in.seen != nil // what follows this value
+		switch t {
+		case json.Delim('{'):
+			stack = append(stack, object{seen: map[string]bool{}, name: true})
+		case json.Delim('['):
+			stack = append(stack, object{})
+		case json.Delim('}'), json.Delim(']'):
+			stack = stack[:len(stack)-1]
+		}
+	}
 }
 
 //go:embed openapi.json
