@@ -1,7 +1,10 @@
 package main
 
 import (
+	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,5 +33,40 @@ func TestNothingBegunIsLeft(t *testing.T) {
 				t.Fatalf("%q: a process is left after 20 s", args)
 			}
 		}
+	}
+}
+
+// A server that is not wanted hears nothing: one that is started by its socket is
+// not started, and one that is stuck is not waited for.
+func TestNoServerIsNotAsked(t *testing.T) {
+	dir, err := os.MkdirTemp("", "s") // the name of a socket has 108 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	at := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	connected := func(args ...string) bool {
+		c := exec.Command("isolate", args...)
+		c.Env = append(os.Environ(), "ISOLATE_SOCKET="+at)
+		_ = c.Run()
+		_ = l.SetDeadline(time.Now().Add(10 * time.Millisecond))
+		s, err := l.Accept()
+		if err == nil {
+			s.Close()
+		}
+		return err == nil
+	}
+	for _, args := range [][]string{{"exec", "--no-server", "--no-such-flag"}, {"run", "--tool", "a=b", "--no-server", "/no/such/program"}} {
+		if connected(args...) {
+			t.Errorf("%q connects", args)
+		}
+	}
+	if !connected("run", "--tool", "a=b", "/no/such/program") {
+		t.Error("nobody has looked for a server at all")
 	}
 }

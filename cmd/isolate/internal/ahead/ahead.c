@@ -43,41 +43,47 @@ static const char *value_of(const char *flag, const char *arg, const char *next)
 	return arg[n] == 0 ? next : NULL;
 }
 
-// Flags with which nothing is handed over here: the server is not wanted, or the
-// command has tools, as run can. It keeps those, and so main has to be there
-// while the server works for it.
-static const char *const not_here[] = {"--no-server", "--tool", "--mcp", "--approve"};
+// Who does the work, as far as the command line says.
+enum who {
+	the_server, // if there is one
+	main_first, // who may go to the server itself
+	main_alone, // without the server
+};
 
-static int is_for_main(const char *command, const char *arg)
+static int begins(const char *arg, const char *flag) { return strncmp(arg, flag, strlen(flag)) == 0; }
+
+// Whether the command has tools, as run can. It keeps those, and so main has to
+// be there while the server works for it.
+static int has_tools(const char *command, const char *arg)
 {
-	size_t n = strcmp(command, "run") == 0 ? sizeof not_here / sizeof *not_here : 1;
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(arg, not_here[i], strlen(not_here[i])) == 0)
-			return 1;
-	return 0;
+	return strcmp(command, "run") == 0 && (begins(arg, "--tool") || begins(arg, "--mcp") || begins(arg, "--approve"));
 }
 
 // Reads what is needed from the flags, which end at "--" or at the program.
 // Where the program begins is not known here, so its arguments may be taken
 // for flags: then a variable or descriptor too many is passed, or the server
 // is not used. Neither changes what the command does.
-static int scan(char **argv, struct wanted *w)
+static enum who scan(char **argv, struct wanted *w)
 {
+	enum who who = the_server;
 	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
 		w->names[w->nnames++] = always[i];
 	for (char **a = argv + 2; *a && strcmp(*a, "--") != 0; a++) {
 		const char *v;
-		if (is_for_main(argv[1], *a))
-			return -1;
+		if (begins(*a, "--no-server"))
+			return main_alone;
+		if (has_tools(argv[1], *a))
+			who = main_first;
 		if ((v = value_of("--env-from", *a, a[1]))) {
 			if (w->nnames == names_most)
-				return -1;
-			w->names[w->nnames++] = v;
+				who = main_first;
+			else
+				w->names[w->nnames++] = v;
 		}
 		if ((v = value_of("--meta", *a, a[1])) && *v && strspn(v, "0123456789") == strlen(v))
 			w->meta = strlen(v) < 7 ? atoi(v) : 0;
 	}
-	return 0;
+	return who;
 }
 
 // The socket: $ISOLATE_SOCKET, or serve.sock in the run-time directory.
@@ -287,10 +293,12 @@ __attribute__((constructor)) static void ahead(int argc, char **argv)
 	if (argc < 2 || (strcmp(argv[1], "exec") != 0 && strcmp(argv[1], "run") != 0 && strcmp(argv[1], "shell") != 0))
 		return;
 	struct wanted w = {0};
-	int here = scan(argv, &w) != 0, fd = reach();
-	if (fd >= 0 && !here)
+	enum who who = scan(argv, &w);
+	// A server that is not wanted is not woken, and not waited for if it is stuck.
+	int fd = who == main_alone ? -1 : reach();
+	if (fd >= 0 && who == the_server)
 		carry(fd, argc, argv, &w);
-	if (fd >= 0)
+	if (fd >= 0) // main is going to find it, too, and needs no cell
 		close(fd);
 	else if (isolate_early_begin)
 		isolate_early_begin();

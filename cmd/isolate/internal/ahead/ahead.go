@@ -8,8 +8,8 @@
 // in the command line, connects to the server's socket, passes the command line and
 // descriptors, forwards signals, and exits with the code it is told. It parses
 // no flag beyond the few whose meaning it needs and knows nothing of sandboxes.
-// Where there is no server main runs as ever, and package container begins here
-// with the cell that main is going to need.
+// Where there is no server, or it is not wanted, main runs as ever, and package
+// container begins here with the cell that main is going to need.
 //
 // Before that it takes variables of libcontainer away that somebody else has
 // left in the environment.
