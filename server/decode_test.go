@@ -19,6 +19,9 @@ func TestRequestHasOneReading(t *testing.T) {
 		`{"args":["true"],"env":{"A":"1","A":"2"}}`:          `the name "A" stands twice`,
 		`{"args":["true"],"ARGS":["id"]}`:                    `unknown field "ARGS"`,
 		`{"Args":["id"]}`:                                    `unknown field "Args"`,
+		`{"args":["true"],"arg\u017f":["id"]}`:               `unknown field "arg`,
+		`{"args":["true"],"in":[{"Source":"/x"}]}`:           `unknown field "Source"`,
+		`{"args":["true"],"in":[{"source":"/x"}]}`:           "",
 		`{"args":["id"]}{}`:                                  "there is more after it",
 		`{"args":["id"],"other":1}`:                          `unknown field "other"`,
 	} {

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
@@ -284,8 +285,9 @@ func jsonKinds(value string) string {
 // equal names, and fields whatever their case. The JSON is known to be valid.
 func oneReading(body []byte) error {
 	type object struct {
-		seen map[string]bool // nil for a list
-		name bool            // a name comes next
+		seen   map[string]bool // nil for a list
+		fields bool            // its names are ours; not those of variables
+		name   bool            // a name comes next
 	}
 	stack := []object{{}}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -300,7 +302,7 @@ func oneReading(body []byte) error {
 			if in.seen[name] {
 				return fmt.Errorf("the name %q stands twice in one object", name)
 			}
-			if len(stack) == 2 && name != strings.ToLower(name) {
+			if in.fields && strings.ContainsFunc(name, notOfField) {
 				return fmt.Errorf("unknown field %q: names are written in small letters", name)
 			}
 			in.seen[name], in.name = true, false
@@ -309,7 +311,7 @@ func oneReading(body []byte) error {
 		in.name = in.seen != nil // what follows this value
 		switch t {
 		case json.Delim('{'):
-			stack = append(stack, object{seen: map[string]bool{}, name: true})
+			stack = append(stack, object{seen: map[string]bool{}, fields: in.seen == nil, name: true})
 		case json.Delim('['):
 			stack = append(stack, object{})
 		case json.Delim('}'), json.Delim(']'):
@@ -317,6 +319,10 @@ func oneReading(body []byte) error {
 		}
 	}
 }
+
+// notOfField tells whether a character is in no name of a field. Others can stand
+// for one that is: "\u017f", the long s, is an s to the library.
+func notOfField(c rune) bool { return c > unicode.MaxASCII || unicode.IsUpper(c) }
 
 //go:embed openapi.json
 var openAPI []byte
