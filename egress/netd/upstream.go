@@ -59,13 +59,13 @@ func (s *system) ask(ctx context.Context, n egress.Name, kind uint16) (Answer, e
 	q.SetQuestion(dns.Fqdn(string(n)), kind)
 	q.SetEdns0(1232, false)
 	var last error
-	first := s.turn.Load()
-	for i := range 2 * len(s.resolvers) {
-		at := (first + uint32(i)) % uint32(len(s.resolvers))
+	first, all := s.turn.Load(), uint32(len(s.resolvers))
+	for i := range 2 * all {
+		at := (first + i) % all
 		m, err := exchange(ctx, q, s.resolvers[at].String())
 		if err != nil {
 			last = err
-			s.turn.CompareAndSwap(at, at+1)
+			s.turn.CompareAndSwap(at, (at+1)%all)
 			if ctx.Err() != nil {
 				break
 			}

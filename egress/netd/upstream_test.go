@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/isolate-run/isolate/internal/testenv"
 )
 
@@ -64,5 +66,36 @@ func TestLoopback(t *testing.T) {
 			c.Close()
 			t.Error("a port is open at which nobody listens")
 		}
+	}
+}
+
+// A resolver that does not answer is not asked first again, the last one of the
+// list neither.
+func TestTurnOfResolvers(t *testing.T) {
+	open := func() net.PacketConn {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	live, dead := open(), open()
+	dead.Close()
+	answers := &dns.Server{PacketConn: live, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetReply(q))
+	})}
+	ended := make(chan error, 1)
+	go func() { ended <- answers.ActivateAndServe() }()
+	at := func(c net.PacketConn) netip.AddrPort { return netip.MustParseAddrPort(c.LocalAddr().String()) }
+	s := &system{resolvers: []netip.AddrPort{at(dead), at(live), at(dead)}}
+	s.turn.Store(2)
+	if _, err := s.Lookup(t.Context(), "a.example"); err != nil {
+		t.Fatal(err)
+	}
+	if first := s.turn.Load(); first != 1 {
+		t.Errorf("resolver %d is asked first, want 1, which answers", first)
+	}
+	if err := errors.Join(answers.Shutdown(), <-ended); err != nil {
+		t.Error(err)
 	}
 }
