@@ -149,6 +149,7 @@ func (r *Runtime) recordKept(ctx context.Context, pl plan.Plan) *record {
 // records tells whether there is a log or anybody who follows.
 func (r *Runtime) records(l *audit.Log) bool { return l != nil || r.options.Telemetry != nil }
 
+// openRecord begins a record; there is somebody for it.
 func (r *Runtime) openRecord(ctx context.Context, l *audit.Log, about TelemetryRun, start audit.RunStart, first ...audit.Event) *record {
 	rec := &record{logged: l != nil, opened: make(chan struct{}), stop: make(chan struct{})}
 	var seen audit.Watch

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,14 +45,9 @@ func (a FileAnchor) Remember(checkpoint []byte) error {
 
 // Recall reads the file. A file that is not there remembers nothing yet.
 func (a FileAnchor) Recall() ([]byte, error) {
-	f, err := openFile(string(a))
+	b, err := readSmall(string(a))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(f, maxNote))
-		f.Close()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read anchor: %w", err)

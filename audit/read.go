@@ -72,6 +72,17 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
+// readSmall reads a file that is no longer than a note, or the beginning of one
+// that is.
+func readSmall(name string) ([]byte, error) {
+	f, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxNote))
+}
+
 // Next gives the next record. At the end, also where it ends in the middle of a
 // write, it gives io.EOF; later calls give what was written since.
 func (r *Reader) Next() (Record, error) {

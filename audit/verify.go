@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -247,12 +246,7 @@ func doubled(dir, id string) bool {
 func (v *verification) trusted() ([]note.Verifier, error) {
 	keys := v.o.Keys
 	if len(keys) == 0 {
-		var b []byte
-		f, err := openFile(filepath.Join(v.dir, hostKey))
-		if err == nil {
-			b, err = io.ReadAll(io.LimitReader(f, maxNote))
-			f.Close()
-		}
+		b, err := readSmall(filepath.Join(v.dir, hostKey))
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the key of the audit log: %w; name one with --key", err)
 		}

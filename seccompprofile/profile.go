@@ -87,10 +87,11 @@ const (
 // build returns the filter that is part of this package, or compiles one.
 //
 // libseccomp 2.5.4 needs 4 to 6 ms for a table, most of it to export the
-// program, and what is done with that takes as long. A command that starts one sandbox would pay that every time, and the
-// program, and with it the digest, would depend on the version installed. So
-// the programs of the common case are compiled ahead (go test -update) and
-// tested to be what compile makes of the tables and what the tables say.
+// program, and what is done with that takes as long. A command that starts one
+// sandbox would pay that every time, and the program, and with it the digest,
+// would depend on the version installed. So the programs of the common case are
+// compiled ahead (go test -update) and tested to be what compile makes of the
+// tables and what the tables say.
 func build(p policy.Profile, m mode) (*Filter, error) {
 	t := tableOf(p, runtime.GOARCH)
 	if m == notifying {

@@ -178,7 +178,7 @@ func replaceable(path string) error {
 func notRecorded(path string) error {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
-		return errors.Unwrap(err)
+		return cause(err)
 	}
 	for rest := filepath.Base(path); ; {
 		first, _, _ := strings.Cut(rest, "/")

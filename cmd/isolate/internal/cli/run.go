@@ -95,8 +95,6 @@ func (a *app) conclude(r request, o outcome) {
 	var lines []string
 	if o.result != nil {
 		lines = closing(*o.result, r)
-	}
-	if o.result != nil {
 		if text := noNetwork(*o.result, r.policy, o.noName); text != "" {
 			lines = append(lines, "isolate: "+text)
 		}
