@@ -137,7 +137,7 @@ func TestBadTools(t *testing.T) {
 		tool("odd", func(context.Context, Call) (Reply, error) {
 			return Reply{}, &Error{"nonsense", "a b\n", strings.Repeat("é", 10_000), json.RawMessage("{")}
 		}),
-		constant("utf8", "\"\xff\""), constant("half", "{"), constant("two", "1 2"), constant("nan", "NaN"),
+		constant("utf8", "\"\xff\""), constant("half", "{"), constant("two", "1 2"), constant("nan", "NaN"), constant("same", `{"a":[{"b":1,"b":2}]}`),
 		tool("nothing", func(context.Context, Call) (Reply, error) { return Reply{}, nil }),
 	)
 	refused(t, ask(b, "deaf", "{}"), CodeTimeout, "within 50ms")
@@ -159,6 +159,7 @@ func TestBadTools(t *testing.T) {
 	for _, name := range []string{"utf8", "half", "two", "nan"} {
 		refused(t, ask(b, name, "{}"), CodeBadResult, "not one JSON value")
 	}
+	refused(t, ask(b, "same", "{}"), CodeBadResult, `has the name "b" twice in one object`)
 	if a := ask(b, "nothing", "{}"); string(a.Value) != "null" {
 		t.Errorf("nothing: %s, %v", a.Value, a.Err)
 	}
@@ -174,7 +175,7 @@ func TestBadTools(t *testing.T) {
 			t.Errorf("no record says %q", want)
 		}
 	}
-	if s := b.Summary(); s.Failed != 11 || s.Done != 13 || s.Refused != 0 {
+	if s := b.Summary(); s.Failed != 12 || s.Done != 14 || s.Refused != 0 {
 		t.Errorf("%+v", s)
 	}
 }

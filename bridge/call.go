@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/isolate-run/isolate/internal/strictjson"
 )
 
 // call is one call from its admission to its answer. It is answered exactly
@@ -223,6 +225,9 @@ func (c *call) result(ctx context.Context, v json.RawMessage) (json.RawMessage, 
 	v, ok := oneLine(v)
 	if !ok {
 		return nil, fault(CodeBadResult, "is not one JSON value")
+	}
+	if name, twice := strictjson.Twice(v); twice {
+		return nil, fault(CodeBadResult, "has the name "+shown(name)+" twice in one object")
 	}
 	if exceeds(v) {
 		return nil, fault(CodeBadResult, "holds a number that is too big to be read")

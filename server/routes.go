@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -12,10 +11,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/internal/strictjson"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -218,21 +217,11 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// decode reads a body strictly: one value, and no field that nobody knows.
+// decode reads a body strictly.
 func decode(r *http.Request, v any) error {
 	body, err := io.ReadAll(r.Body)
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
 	if err == nil {
-		err = d.Decode(v)
-	}
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("there is more after it")
-		}
-	}
-	if err == nil {
-		err = oneReading(body)
+		err = strictjson.Decode(body, v)
 	}
 	var big *http.MaxBytesError
 	if errors.As(err, &big) {
@@ -279,50 +268,6 @@ func jsonKinds(value string) string {
 	}
 	return "a " + kind
 }
-
-// oneReading refuses JSON that another reader, such as one that checks requests
-// on their way here, would take differently: the library takes the last of two
-// equal names, and fields whatever their case. The JSON is known to be valid.
-func oneReading(body []byte) error {
-	type object struct {
-		seen   map[string]bool // nil for a list
-		fields bool            // its names are ours; not those of variables
-		name   bool            // a name comes next
-	}
-	stack := []object{{}}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	for {
-		t, err := d.Token()
-		if err != nil {
-			return nil
-		}
-		in := &stack[len(stack)-1]
-		if name, isText := t.(string); isText && in.name {
-			if in.seen[name] {
-				return fmt.Errorf("the name %q stands twice in one object", name)
-			}
-			if in.fields && strings.ContainsFunc(name, notOfField) {
-				return fmt.Errorf("unknown field %q: names are written in small letters", name)
-			}
-			in.seen[name], in.name = true, false
-			continue
-		}
-		in.name = in.seen != nil // what follows this value
-		switch t {
-		case json.Delim('{'):
-			stack = append(stack, object{seen: map[string]bool{}, fields: in.seen == nil, name: true})
-		case json.Delim('['):
-			stack = append(stack, object{})
-		case json.Delim('}'), json.Delim(']'):
-			stack = stack[:len(stack)-1]
-		}
-	}
-}
-
-// notOfField tells whether a character is in no name of a field. Others can stand
-// for one that is: "\u017f", the long s, is an s to the library.
-func notOfField(c rune) bool { return c > unicode.MaxASCII || unicode.IsUpper(c) }
 
 //go:embed openapi.json
 var openAPI []byte

@@ -11,16 +11,15 @@
 package approve
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"unicode/utf8"
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/internal/plaintext"
+	"github.com/isolate-run/isolate/internal/strictjson"
 )
 
 // Func is an Approver that is a function.
@@ -62,13 +61,8 @@ func decode(via string, data []byte) (bridge.Decision, error) {
 	if !utf8.Valid(data) {
 		return bridge.Decision{}, errors.New("cannot read the decision: it is not UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := strictjson.Decode(data, &r); err != nil {
 		return bridge.Decision{}, fmt.Errorf("cannot read the decision: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return bridge.Decision{}, errors.New("cannot read the decision: more than one JSON value")
 	}
 	if r.For < 0 || r.For > MaxCalls {
 		return bridge.Decision{}, fmt.Errorf("cannot use the decision: it is for %d calls, not 0 to %d", r.For, MaxCalls)

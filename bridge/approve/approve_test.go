@@ -47,6 +47,8 @@ func TestDecode(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "null", "{}", "[]", `"allow"`, `{"decision":"yes"}`, `{"decision":"allow","ttl":1}`, `{"decision":"allow"} {"decision":"allow"}`,
+		`{"decision":"deny","decision":"allow"}`, `{"decision":"deny","\u0064ecision":"allow"}`, `{"Decision":"allow"}`, `{"decision":"deny","DECISION":"allow"}`,
+		`{"deciſion":"allow"}`, `{"decision":"ALLOW"}`, `{"decision":"allow","args":{"a":1,"a":2}}`, `{"decision":"allow","args":{"a":{"b":1,"b":2}}}`,
 		`{"decision":"allow","for":-1}`, `{"decision":"allow","for":10001}`, `{"decision":true}`, "{\"decision\":\"allow\",\"by\":\"\xff\"}",
 		`{"decision":"allow","reason":"` + strings.Repeat("x", MaxReply) + `"}`,
 	} {

@@ -117,7 +117,10 @@ func (s *session) failure(ctx context.Context, err error) error {
 // spoken is an error that the server gave in the protocol's own way.
 func spoken(e *jsonrpc.Error) error {
 	told := &bridge.Error{Class: bridge.Failed, Code: bridge.CodeFailed, Message: plaintext.Clean(e.Message, maxText)}
-	if e.Code == jsonrpc.CodeInvalidParams {
+	switch e.Code {
+	case codeAmbiguous:
+		told.Code = bridge.CodeBadResult
+	case jsonrpc.CodeInvalidParams:
 		told.Class, told.Code = bridge.InvalidArguments, bridge.CodeInvalid
 	}
 	if told.Message == "" {

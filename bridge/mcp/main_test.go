@@ -64,6 +64,7 @@ var servers = map[string]func(dir string) error{
 		return once(`"result":` + strings.Replace(hello, "2025-11-25", "1999-01-01", 1))
 	},
 	"blob":   func(string) error { return raw(brokenBlob) },
+	"twice":  func(string) error { return raw(twice) },
 	"asking": func(string) error { return asking() },
 	"stubborn": func(string) error {
 		if err := stdio(good()); err != nil {
@@ -255,6 +256,17 @@ func brokenBlob(method string) string {
 		return `{"tools":[{"name":"blob","inputSchema":{"type":"object"}},{"name":"text","inputSchema":{"type":"object"}}]}`
 	}
 	return `{"content":[{"type":"image","data":"?no base64?","mimeType":"image/png"}]}`
+}
+
+// twice gives a result in which a name stands twice.
+func twice(method string) string {
+	switch method {
+	case "initialize":
+		return hello
+	case "tools/list":
+		return `{"tools":[{"name":"blob","inputSchema":{"type":"object"}}]}`
+	}
+	return `{"content":[],"structuredContent":{"paid":false,"paid":true}}`
 }
 
 // command is the configuration of one of servers.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,6 +31,33 @@ func TestServeOneReading(t *testing.T) {
 	fmt.Fprintln(conn, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"text","NAME":"fails","_meta":{"x":1}}}`)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "two") {
 		t.Errorf("got %q, %v", line, err)
+	}
+}
+
+// A result that two readers take for different values is none, and the server
+// is still there.
+func TestResultHasOneReading(t *testing.T) {
+	s := open(t, command(t, "twice"))
+	defer s.Close()
+	for range 2 {
+		var told *bridge.Error
+		if got, err := call(t, s, "blob", "{}"); !errors.As(err, &told) || told.Code != bridge.CodeBadResult {
+			t.Errorf("got %s, %v", got, err)
+		}
+	}
+}
+
+func TestAmbiguous(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"a":1}}`:                       `{"jsonrpc":"2.0","id":7,"result":{"a":1}}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"a":1},"result":{}}`:           `"id":7,"error"`,
+		`{"jsonrpc":"2.0","id":"x","result":{"a":{"b":1,"b":2}}}`:         `"id":"x","error"`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1,"a":2}}`: `"method":"notifications/ambiguous"`,
+		`{"jsonrpc":"2.0","id":{},"result":{"a":1,"a":2}}`:                `"method":"notifications/ambiguous"`,
+	} {
+		if got := string(keepNumbers([]byte(message))); !strings.Contains(got, want) {
+			t.Errorf("%s became %s", message, got)
+		}
 	}
 }
 
