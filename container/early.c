@@ -1,5 +1,6 @@
 /* A cell's process that is begun before the Go run time; early.go says why.
- * Whatever goes wrong ends in no such process, and Spawn starts one as ever. */
+ * What goes wrong before the fork ends in no such process, and Spawn starts one
+ * as ever; what goes wrong after it is told as of any other, by nsexec's log. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/netlink.h>

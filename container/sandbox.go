@@ -256,14 +256,17 @@ func (s *Seat) NewSandbox(ctx context.Context, p plan.Plan, life Lifetime) (*San
 }
 
 // order tells the seat to clone an init. One like the last is ordered without
-// its tape, which the seat still has.
+// its tape, which the seat still has: last is what it was sent, and nothing else.
 func (s *Seat) order(tape keeper.Tape, fds []int) error {
 	msg := tape.Message
 	if tape.Is(s.last) && len(msg) <= keeper.MaxMessage {
 		msg = keeper.Message(keeper.MsgSandbox, keeper.FlagAgain)
 	}
-	s.last = tape
-	return s.sock.send(msg, fds...)
+	err := s.sock.send(msg, fds...)
+	if err == nil {
+		s.last = tape
+	}
+	return err
 }
 
 // cloned takes the seat's answer and the first one of the init. The init's comes
