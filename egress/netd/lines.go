@@ -63,7 +63,7 @@ func (l *lines) carry(p tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) bo
 	size := pkt.Data().Size()
 	if p == header.IPv6ProtocolNumber {
 		ip := header.IPv6(b)
-		if ip.TransportProtocol() != header.TCPProtocolNumber || least+int(ip.PayloadLength()) != size {
+		if ip.NextHeader() != uint8(header.TCPProtocolNumber) || least+int(ip.PayloadLength()) != size {
 			return false
 		}
 		id.LocalAddress, id.RemoteAddress = ip.DestinationAddress(), ip.SourceAddress()
