@@ -121,8 +121,9 @@ func (c *counters) flows(events []egress.Event) {
 const fullRule = "full"
 
 func (s *safety) flow(e egress.Event) {
-	switch e.Type {
-	case egress.EventOpen:
+	switch {
+	case e.Type == egress.EventOpen && e.Again: // it is counted
+	case e.Type == egress.EventOpen:
 		switch e.Rule {
 		case "":
 			s.Ungranted++
@@ -131,9 +132,9 @@ func (s *safety) flow(e egress.Event) {
 		default:
 			s.Granted++
 		}
-	case egress.EventDeny:
+	case e.Type == egress.EventDeny:
 		bump(&s.Attempts, flowClass(e), 1)
-	case egress.EventFlood:
+	case e.Type == egress.EventFlood:
 		bump(&s.Attempts, flowClass(e), e.Count)
 	}
 }

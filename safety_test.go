@@ -14,6 +14,7 @@ func TestSafetyCounts(t *testing.T) {
 	var c counters
 	c.flows([]egress.Event{
 		{Type: egress.EventOpen, Rule: "pypi"}, {Type: egress.EventOpen, Rule: "full"}, {Type: egress.EventOpen},
+		{Type: egress.EventOpen, Rule: "pypi", Again: true},
 		{Type: egress.EventDeny, Name: "evil.example"}, {Type: egress.EventDeny, Class: egress.ClassMetadata},
 		{Type: egress.EventDeny, Dst: netip.MustParseAddrPort("10.0.0.1:80")},
 		{Type: egress.EventFlood, Class: egress.ClassMetadata, Count: 7}, {Type: egress.EventStop},
