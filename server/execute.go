@@ -242,7 +242,11 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.URL.Query().Get("wait") == "true" {
+	wait, err := switchOf(r, "wait")
+	if err != nil {
+		return err
+	}
+	if wait {
 		select {
 		case <-one.done:
 		case <-r.Context().Done():
@@ -287,6 +291,10 @@ func (s *Server) putStdin(w http.ResponseWriter, r *http.Request) error {
 	if one.input == nil {
 		return failed(http.StatusConflict, fmt.Sprintf("cannot write to run %q: its standard input is not open", one.id), "ask for the run with open_input")
 	}
+	more, err := switchOf(r, "more")
+	if err != nil {
+		return err
+	}
 	in := one.input
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -296,7 +304,7 @@ func (s *Server) putStdin(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	if r.URL.Query().Get("more") != "true" {
+	if !more {
 		in.w.Close()
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -312,8 +320,11 @@ func (s *Server) getLogs(w http.ResponseWriter, r *http.Request) error {
 	if one.log == nil {
 		return failed(http.StatusConflict, fmt.Sprintf("cannot show the output of run %q: it went to the command that asked for it", one.id), "look where that command was started; the output of runs over HTTP is kept here")
 	}
+	follow, err := switchOf(r, "follow")
+	if err != nil {
+		return err
+	}
 	out := newEvents(w)
-	follow := r.URL.Query().Get("follow") == "true"
 	for at := uint64(0); ; {
 		part, next, more := one.log.since(at)
 		at = next

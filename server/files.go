@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -63,9 +64,35 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) error {
 	// what it is, only the program knows: nobody is to guess, and no browser to show it
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(w, r, "", time.Time{}, f)
+	answer := &ranged{ResponseWriter: w}
+	http.ServeContent(answer, r, "", time.Time{}, f)
+	if answer.refused {
+		return failed(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("cannot give range %q of file %q: it is not within the file", r.Header.Get("Range"), r.PathValue("path")), "Content-Range says how long the file is; without a Range all of it comes")
+	}
 	return nil
 }
+
+// ranged keeps back the library's own words for a range that is not there.
+type ranged struct {
+	http.ResponseWriter
+	refused bool
+}
+
+func (a *ranged) WriteHeader(status int) {
+	if a.refused = status == http.StatusRequestedRangeNotSatisfiable; !a.refused {
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (a *ranged) Write(b []byte) (int, error) {
+	if a.refused {
+		return len(b), nil
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// ReadFrom lets a file go to the connection without being copied here.
+func (a *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(a.ResponseWriter, from) }
 
 // putFile writes a file; ?mode= are its permission bits in octal, 644 if none
 // are given.

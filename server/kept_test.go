@@ -40,6 +40,54 @@ func TestTimeOfARun(t *testing.T) {
 	}
 }
 
+// What is wrong with the query or a header is told like every other refusal.
+func TestRefusalsAreProblems(t *testing.T) {
+	l := newLab(t, isolate.Options{}, server.Options{})
+	s, err := l.NewSandbox(t.Context(), client.SandboxRequest{Policy: weak})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.PutFile(t.Context(), s.ID, "f", 0o644, strings.NewReader("text")); err != nil {
+		t.Fatal(err)
+	}
+	run := l.run(client.RunRequest{Args: []string{"true"}})
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", l.socket) }}}
+	file := "/v1/sandboxes/" + s.ID + "/files/f"
+	for _, c := range []struct {
+		path, ranges string
+		status       int
+		body         string
+	}{
+		{file, "", 200, "text"},
+		{file, "bytes=1-2", 206, "ex"},
+		{file, "bytes=9-", 416, `{"problems":[{"what":"cannot give range \"bytes=9-\"`},
+		{file, "lines=1", 416, `{"problems":[{`},
+		{"/v1/runs/" + run.id + "?wait=maybe", "", 400, `{"problems":[{"what":"cannot use wait=maybe`},
+		{"/v1/runs/" + run.id + "?wait=true&wait=false", "", 400, `{"problems":[{`},
+		{"/v1/runs/" + run.id + "?wait=false", "", 200, `{"id"`},
+		{"/v1/runs/" + run.id + "/logs?follow=1", "", 400, `{"problems":[{`},
+		{"/v1/runs/" + run.id + "?wait=%zz", "", 400, `{"problems":[{`},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://isolate"+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ranges != "" {
+			r.Header.Set("Range", c.ranges)
+		}
+		a, err := web.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(a.Body)
+		a.Body.Close()
+		kind := a.Header.Get("Content-Type")
+		if a.StatusCode != c.status || !strings.HasPrefix(string(body), c.body) || c.status >= 400 && kind != "application/json" {
+			t.Errorf("%s %s: %d, %s, %s", c.path, c.ranges, a.StatusCode, kind, body)
+		}
+	}
+}
+
 // A sandbox that ends between the head of a request and its body is told as one
 // that is not there.
 func TestEndedWhileAsked(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -231,6 +232,22 @@ func decode(r *http.Request, v any) error {
 		return failed(http.StatusBadRequest, "cannot read the request as JSON: "+wrongJSON(err), describedWhere)
 	}
 	return nil
+}
+
+// switchOf is a parameter of the query that is true or false; false if it is
+// not given.
+func switchOf(r *http.Request, name string) (bool, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	given := q[name]
+	switch {
+	case err != nil:
+		return false, failed(http.StatusBadRequest, "cannot read the query: its parts are not NAME=VALUE, joined by &", describedWhere)
+	case len(given) == 0:
+		return false, nil
+	case len(given) == 1 && (given[0] == "true" || given[0] == "false"):
+		return given[0] == "true", nil
+	}
+	return false, failed(http.StatusBadRequest, fmt.Sprintf("cannot use %s=%s: it is not true or false, once", name, strings.Join(given, ",")), fmt.Sprintf("write ?%s=true, or leave it out", name))
 }
 
 // wrongJSON says what is wrong with a body in the words of JSON, not of Go.
