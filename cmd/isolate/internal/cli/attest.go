@@ -39,6 +39,14 @@ func (r *reader) readAttest() {
 		r.wrong("attest", err)
 		return
 	}
+	what := r.needs(file)
+	if r.request.meta.file != "" && isSame(file, r.request.meta.file) {
+		what = "the file of --meta"
+	}
+	if what != "" {
+		r.add(writtenOver("the attestation", text, what))
+		return
+	}
 	r.request.attest = file
 }
 

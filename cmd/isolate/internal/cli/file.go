@@ -54,6 +54,9 @@ func (a *app) runCommand() *cobra.Command {
 	f := addFlags(cmd, append(programFlags(), sandboxFlags()...))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := &reader{app: a, flags: f, problems: a.mistakes}
+		if len(args) > 0 {
+			r.request.cmd.File = args[0] // is not written over, whatever else is wrong
+		}
 		tools := r.readTools()
 		if a.toolsElsewhere(cmd.Context(), r, &tools) {
 			return nil

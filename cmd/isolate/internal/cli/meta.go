@@ -92,7 +92,9 @@ func (a *app) readMetaTarget(text string) (metaTarget, []plan.Problem) {
 	if text == "" || text == "-" {
 		return metaTarget{}, []plan.Problem{metaNowhere(text)}
 	}
-	if n, err := strconv.Atoi(text); err == nil {
+	if n, err := strconv.Atoi(text); err == nil && n < 0 {
+		return metaTarget{}, []plan.Problem{metaNowhere(text)}
+	} else if err == nil {
 		open := a.descriptor
 		if open == nil {
 			open = passedDescriptor
@@ -193,6 +195,48 @@ func notRecorded(path string) error {
 }
 
 var errRecorded = errors.New("it belongs to the audit log")
+
+// needs says what of the command a file is that is to be written, by whatever
+// name or link; empty if it is nothing that the command reads. What is written
+// takes the place of what was there, and that is removed before the run.
+func (r *reader) needs(file string) string {
+	if file == "" {
+		return ""
+	}
+	read := map[string]string{r.request.cmd.File: "the program"}
+	for _, flag := range []string{"policy", "tools"} {
+		for _, text := range r.flags.many(flag) {
+			read[text] = "the file of --" + flag
+		}
+	}
+	for text, what := range read {
+		if path, err := r.abs(text); text != "" && err == nil && isSame(file, path) {
+			return what
+		}
+	}
+	for _, text := range r.flags.many("in") {
+		if in, err := r.readInput(text); err == nil && isSame(file, in.Source) {
+			return "a source of --in"
+		}
+	}
+	if in, ok := r.stdin.(interface{ Stat() (fs.FileInfo, error) }); ok {
+		have, err := in.Stat()
+		if st, no := os.Stat(file); err == nil && no == nil && os.SameFile(have, st) {
+			return "the standard input"
+		}
+	}
+	return ""
+}
+
+// isSame says whether two paths name one file: one that is there, or one to be.
+func isSame(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return a == b
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
 
 func isThere(path string) bool {
 	_, err := os.Lstat(path)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/isolate-run/isolate"
@@ -105,7 +106,15 @@ func (r *reader) readMeta() {
 	}
 	var problems []plan.Problem
 	r.request.meta, problems = r.readMetaTarget(text)
-	r.add(problems...)
+	if what := r.needs(r.request.meta.file); what != "" {
+		r.request.meta = metaTarget{} // not even why is written there
+		problems = []plan.Problem{writtenOver("the result", text, what)}
+	}
+	for _, p := range problems {
+		if !slices.Contains(r.problems, p) { // it may have been read before the rest
+			r.add(p)
+		}
+	}
 }
 
 func (r *reader) readExplain(program []string) {

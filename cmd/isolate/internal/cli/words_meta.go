@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/isolate-run/isolate/plan"
 )
@@ -20,6 +21,9 @@ const (
 
 func metaNowhere(text string) plan.Problem {
 	why := "it is no name of a file"
+	if strings.HasPrefix(text, "-") {
+		why = "no descriptor has such a number"
+	}
 	if text == "-" {
 		why = "standard output is the program's"
 	}
@@ -49,6 +53,13 @@ func metaFile(name string, err error) plan.Problem {
 		p.Remedy = "name a file that may be replaced; for anything else pass a descriptor, as --meta 3 with 3>… does"
 	}
 	return p
+}
+
+func writtenOver(what, name, file string) plan.Problem {
+	return plan.Problem{
+		What:   fmt.Sprintf("cannot write %s to %q: it is %s", what, name, file),
+		Remedy: "name another file; what is there would be lost",
+	}
 }
 
 func metaUnwritten(err error) plan.Problem {
