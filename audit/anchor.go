@@ -43,6 +43,16 @@ func (a FileAnchor) Remember(checkpoint []byte) error {
 	return nil
 }
 
+// ready makes a file where Remember would, and removes it: that it cannot be
+// made is to be known before something runs.
+func (a FileAnchor) ready() error {
+	f, err := os.CreateTemp(filepath.Dir(string(a)), ".anchor-")
+	if err != nil {
+		return fmt.Errorf("cannot write anchor: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // Recall reads the file. A file that is not there remembers nothing yet.
 func (a FileAnchor) Recall() ([]byte, error) {
 	b, err := readSmall(string(a))
@@ -81,6 +91,9 @@ func (l *Log) checkAnchor() error {
 	}
 	const remedy = "nothing is recorded until the anchor says what it remembers: correct it, or name another with --audit-anchor"
 	msg, err := l.anchor.Recall()
+	if a, is := l.anchor.(interface{ ready() error }); is && err == nil {
+		err = a.ready()
+	}
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, remedy)
 	}

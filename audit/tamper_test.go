@@ -418,6 +418,28 @@ func TestRollBack(t *testing.T) {
 }
 
 // Whoever opens the log for writing looks at the anchor too.
+// An anchor that cannot be written is found before anything is recorded.
+func TestOpenNeedsAnAnchorThatCanBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	key, err := LoadKey(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(dir, "missing", "anchor"), dir, "/proc/anchor"} {
+		if l, err := Open(filepath.Join(dir, "log"), Options{Key: key, Anchor: FileAnchor(name)}); err == nil || !strings.Contains(err.Error(), "anchor") {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+	l, err := Open(filepath.Join(dir, "log"), Options{Key: key, Anchor: FileAnchor(filepath.Join(dir, "anchor"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if left, _ := filepath.Glob(filepath.Join(dir, ".anchor-*")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
 func TestOpenRefusesWhatTheAnchorDoesNotKnow(t *testing.T) {
 	p := newPlace(t)
 	anchor := FileAnchor(filepath.Join(t.TempDir(), "anchor"))
