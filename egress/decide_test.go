@@ -177,6 +177,9 @@ func TestRequests(t *testing.T) {
 		{Request{Method: "CONNECT", Host: "api.example", Path: "/v1/x"}, ReasonMethodNotAllowed},
 		{Request{Method: "TRACE", Host: "api.example", Path: "/v1/x"}, ReasonMethodNotAllowed},
 		{Request{Method: "GET", Host: "other.example", Path: "/v1/x"}, ReasonHostMismatch},
+		{Request{Method: "GET", Host: "api.example:", Path: "/one"}, ""},
+		{Request{Method: "GET", Host: "api.example::", Path: "/one"}, ReasonHostMismatch},
+		{Request{Method: "GET", Host: ":", Path: "/one"}, ReasonHostMismatch},
 		{Request{Method: "GET", Host: "api.example:8443", Path: "/v1/x"}, ReasonHostMismatch},
 		{Request{Method: "GET", Host: "api.example", Path: "/v1/x", Upgrade: true}, ReasonWebSocket},
 		// D 54

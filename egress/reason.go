@@ -30,6 +30,7 @@ const (
 	ReasonMethodNotAllowed Reason = "method_not_allowed"
 	ReasonWebSocket        Reason = "websocket_not_allowed"
 	ReasonSmuggling        Reason = "smuggling"
+	ReasonExpect           Reason = "expect_unknown"
 	ReasonSecretScope      Reason = "secret_scope"
 	ReasonLimitNames       Reason = "limit_names"
 	ReasonLimitFlows       Reason = "limit_flows"
@@ -69,6 +70,7 @@ var text = map[Reason]string{
 	ReasonMethodNotAllowed: "the network policy names this host, but not this method",
 	ReasonWebSocket:        "the network policy does not allow WebSocket here",
 	ReasonSmuggling:        "the request can be read in two ways",
+	ReasonExpect:           "the request expects what no host is asked for; only 100-continue is known",
 	ReasonSecretScope:      "a secret of another host is in this request",
 	ReasonLimitNames:       "too many different names were looked up",
 	ReasonLimitFlows:       "too many connections are open",

@@ -69,15 +69,18 @@ func (r *rule) request(q Request) Reason {
 	return ""
 }
 
-// SameAuthority tells whether a Host header names the flow's host, with no port
-// or the flow's.
+// SameAuthority tells whether a Host header names the flow's host, with no port,
+// an empty one, which is none (RFC 3986, 3.2.3), or the flow's.
 func SameAuthority(host string, f Flow) bool {
 	name, port := host, ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:i], host[i+1:]
-		if port != utoa(f.Port) {
+		if port != "" && port != utoa(f.Port) {
 			return false
 		}
+	}
+	if strings.HasSuffix(host, ":") && strings.Contains(name, ":") && !strings.HasSuffix(name, "]") {
+		return false // an address without its brackets
 	}
 	h, err := ParseHost(name)
 	return err == nil && h == f.Host

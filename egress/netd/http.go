@@ -143,10 +143,24 @@ func (h *httpFlow) verdict(head head, req *http.Request) (path string, d egress.
 	if d.Allowed() && head.absolute != (h.form == proxied) || head.absolute && absolute != head.host {
 		d.Verdict, d.Reason = egress.Refuse, egress.ReasonHostMismatch
 	}
+	if d.Allowed() && !expectable(req) {
+		d.Verdict, d.Reason = egress.Refuse, egress.ReasonExpect
+	}
 	if d.Allowed() && h.network.placeholderIn(req, h.secrets) {
 		d = secretScope(d)
 	}
 	return path, d
+}
+
+// expectable says whether a request expects nothing, or what is known of
+// expectations (RFC 9110, 10.1.1). They are met here and not passed on.
+func expectable(req *http.Request) bool {
+	for _, v := range req.Header["Expect"] {
+		if !strings.EqualFold(strings.TrimSpace(v), "100-continue") {
+			return false
+		}
+	}
+	return true
 }
 
 // one serves one request. True means that the connection may carry another.
@@ -321,6 +335,8 @@ func statusOf(r egress.Reason) int {
 		return http.StatusMisdirectedRequest
 	case egress.ReasonPathAmbiguous, egress.ReasonSmuggling, egress.ReasonMalformed, egress.ReasonNameInvalid:
 		return http.StatusBadRequest
+	case egress.ReasonExpect:
+		return http.StatusExpectationFailed
 	case egress.ReasonMethodNotAllowed:
 		return http.StatusMethodNotAllowed
 	case egress.ReasonDialFailed, egress.ReasonUnresolved, egress.ReasonUpstreamTLS, egress.ReasonAudit:

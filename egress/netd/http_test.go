@@ -98,6 +98,9 @@ func TestPlainHTTP(t *testing.T) {
 		{"post", "POST /a HTTP/1.1\r\n" + host + "Content-Length: 4\r\n\r\nbody", "200", "", 1},
 		{"chunked", "POST /a HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", "200", "", 1},
 		{"expect", "POST /a HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 4\r\n\r\nbody", "100 200", "", 1},
+		{"expect something else", "POST /a HTTP/1.1\r\n" + host + "Expect: 200-ok\r\nContent-Length: 4\r\n\r\nbody", "417", egress.ReasonExpect, 0},
+		{"expect something more", "POST /a HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nExpect: x\r\nContent-Length: 4\r\n\r\nbody", "417", egress.ReasonExpect, 0},
+		{"an empty port (RFC 9110, 4.2.3)", "GET / HTTP/1.1\r\nHost: plain.example:\r\n\r\n", "200", "", 1},
 		{"http 1.0", "GET / HTTP/1.0\r\n" + host + "\r\n", "200", "", 1},
 		{"D19 D22 other host", "GET / HTTP/1.1\r\n" + host + "\r\nGET / HTTP/1.1\r\nHost: other.example\r\n\r\nGET / HTTP/1.1\r\n" + host + "\r\n", "200 421", egress.ReasonHostMismatch, 1},
 		{"D23 absolute", "GET http://evil.example/ HTTP/1.1\r\n" + host + "\r\n", "400", egress.ReasonHostMismatch, 0},
@@ -252,6 +255,8 @@ func TestProxyWithWholeURLs(t *testing.T) {
 		send, want string
 	}{
 		{"GET http://plain.example/x HTTP/1.1\r\nHost: plain.example\r\n\r\n", "200"},
+		{"GET http://plain.example:/x HTTP/1.1\r\nHost: plain.example:\r\n\r\n", "200"},
+		{"CONNECT plain.example: HTTP/1.1\r\nHost: plain.example:\r\n\r\n", "400"},
 		{"GET http://plain.example/x HTTP/1.1\r\nHost: evil.example\r\n\r\n", "421"},
 		{"GET http://evil.example/x HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403"},
 		{"GET http://allowed.example:443/x HTTP/1.1\r\nHost: allowed.example:443\r\n\r\n", "403"},

@@ -17,8 +17,17 @@ import (
 // a handshake message may be split over.
 const maxPeek = 64 << 10
 
-// encryptedHello is the extension that hides the name (ECH, 0xfe0d).
-const encryptedHello = 0xfe0d
+// The extensions that hide the name: ECH (RFC 9849), the drafts of it, and ESNI
+// before them.
+const (
+	encryptedHello      = 0xfe0d
+	encryptedHelloDraft = 0xfe08 // the first of those up to encryptedHello
+	encryptedName       = 0xffce
+)
+
+func hidesName(extension uint16) bool {
+	return encryptedHelloDraft <= extension && extension <= encryptedHello || extension == encryptedName
+}
 
 // peek reads the first bytes of a connection and says what they are. It returns
 // what it has read, to be read again.
@@ -69,7 +78,7 @@ func hello(r *recorder) egress.Seen {
 	s := tls.Server(silent{replay}, &tls.Config{
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			seen = egress.Seen{Kind: egress.SeenTLS, Server: h.ServerName, ALPN: slices.Clone(h.SupportedProtos),
-				ECH: slices.Contains(h.Extensions, encryptedHello)}
+				ECH: slices.ContainsFunc(h.Extensions, hidesName)}
 			return nil, errSeen
 		},
 	})

@@ -112,6 +112,9 @@ func (n *Network) flowTo(c *inside, authority, port string) *flow {
 	if err != nil {
 		host, p = authority, port
 	}
+	if p == "" {
+		p = port // an empty port is none
+	}
 	number, err := strconv.ParseUint(p, 10, 16)
 	var fl *flow
 	if err == nil {

@@ -140,14 +140,16 @@ func (halfConn) Read([]byte) (int, error) { return 0, io.EOF }
 
 // D 17: a hello that hides its name.
 func TestECH(t *testing.T) {
-	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
-	raw := recordHello(t, "allowed.example")
-	c := b.mustReach("allowed.example", 443)
-	if _, err := c.Write(withExtension(raw, encryptedHello)); err != nil {
-		t.Fatal(err)
+	for _, extension := range []uint16{encryptedHello, encryptedHelloDraft, encryptedName} {
+		b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
+		raw := recordHello(t, "allowed.example")
+		c := b.mustReach("allowed.example", 443)
+		if _, err := c.Write(withExtension(raw, extension)); err != nil {
+			t.Fatal(err)
+		}
+		refusedBy(t, b, &alertIsError{c}, nil, egress.ReasonECH)
+		b.untouched()
 	}
-	refusedBy(t, b, &alertIsError{c}, nil, egress.ReasonECH)
-	b.untouched()
 }
 
 // alertIsError is a connection on which an alert is no data.
