@@ -14,8 +14,8 @@ const (
 
 // ParseShort reads the short form of a policy, the value of --net: "none",
 // "restricted", "full", rules "allow:NAME[:PORT][,NAME…]" or ports of this
-// machine "host:PORT[,PORT…]", both of which mean restricted. A name may have a protocol in front: "http://deb.debian.org".
-// Its errors are of type Problem.
+// machine "host:PORT[,PORT…]", both of which mean restricted. A name may have a
+// protocol in front: "http://deb.debian.org". Its errors are of type Problem.
 func ParseShort(s string) (Policy, error) {
 	if ports, ok := strings.CutPrefix(s, hostPrefix); ok {
 		list, err := parseHostPorts(ports)

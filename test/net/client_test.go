@@ -19,11 +19,12 @@ import (
 )
 
 // measuringClient is what a measuring program does: "down ADDR SECONDS", "up ADDR
-// SECONDS", "echo ADDR COUNT", "open ADDR COUNT", "hello ADDR COUNT", which opens
-// with a TLS hello, "lookup NAME COUNT". It prints one number a line: bytes a second, or microseconds of the median and the 99th
-// of a hundred. "whole ADDR MEBIBYTES" tells whether what is sent comes back,
-// "many ADDR COUNT" how many connections work while all are open, "ask NAME
-// COUNT" how many look-ups were answered, and how many a second.
+// SECONDS", "echo ADDR COUNT", "bare ADDR COUNT", which waits past Go's scheduler,
+// "open ADDR COUNT", "hello ADDR COUNT", which opens with a TLS hello, "lookup NAME
+// COUNT". It prints one number a line: bytes a second, or microseconds of the
+// median and the 99th of a hundred. "whole ADDR MEBIBYTES" tells whether what is
+// sent comes back, "many ADDR COUNT" how many connections work while all are open,
+// "ask NAME COUNT" how many look-ups were answered, and how many a second.
 func measuringClient(order string) error {
 	var what, addr string
 	var n int

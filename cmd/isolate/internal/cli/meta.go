@@ -184,7 +184,7 @@ func notRecorded(path string) error {
 	}
 	for rest := filepath.Base(path); ; {
 		first, _, _ := strings.Cut(rest, "/")
-		if audit.Keeps(first) && (isThere(filepath.Join(parent, hostLogFile)) || first == hostKeyFile && isThere(filepath.Join(parent, first))) {
+		if audit.Keeps(first) && (there(filepath.Join(parent, hostLogFile)) || first == hostKeyFile && there(filepath.Join(parent, first))) {
 			return fmt.Errorf("%w in %q", errRecorded, parent)
 		}
 		if parent == "/" {
@@ -236,11 +236,6 @@ func isSame(a, b string) bool {
 	}
 	other, err := os.Stat(b)
 	return err == nil && os.SameFile(one, other)
-}
-
-func isThere(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // clear removes the document of an earlier run, so that it cannot be taken
