@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,10 @@ func TestRefusalsAreProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := l.run(client.RunRequest{Args: []string{"true"}})
-	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", l.socket) }}}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", l.socket)
+	}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	file := "/v1/sandboxes/" + s.ID + "/files/f"
 	for _, c := range []struct {
 		path, ranges string
