@@ -211,6 +211,9 @@ func (c *outCopy) file(p place, name, rel string, st unix.Stat_t, twin string) e
 	return nil
 }
 
+// ActedOn is before the kind of file in Why, where tools of the host act on it.
+const ActedOn = "tools of the host act on it: "
+
 // judge gives the mode to write a file with and what is remarkable about it.
 func (c *outCopy) judge(p place, name string, st unix.Stat_t, twin string) (uint32, string) {
 	mode, remark := filePerm(st.Mode), ""
@@ -227,7 +230,7 @@ func (c *outCopy) judge(p place, name string, st unix.Stat_t, twin string) (uint
 	if tool == "" {
 		return mode, remark
 	}
-	remark = join(remark, "tools of the host act on it: "+tool)
+	remark = join(remark, ActedOn+tool)
 	if tool == gitHook && mode&0o111 != 0 {
 		mode &^= 0o111
 		remark = join(remark, "written without its execute bits")

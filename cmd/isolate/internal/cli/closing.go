@@ -34,6 +34,9 @@ func closing(res isolate.Result, r request) []string {
 	if skipped(res.Out) > 0 {
 		say(notCopied(res.Out.Skipped, "out"))
 	}
+	if text := actedOn(res.Out); text != "" {
+		say(text)
+	}
 	lines = append(lines, troubles(res.Calls)...)
 	for _, text := range netClosing(res.Net) {
 		say(text)

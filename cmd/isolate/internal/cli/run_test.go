@@ -57,6 +57,13 @@ func TestEndings(t *testing.T) {
 			In:     &isolate.Manifest{Skipped: []workspace.Entry{{Path: "a/b", Why: "it is a socket"}}},
 			Out:    &isolate.Manifest{Skipped: []workspace.Entry{{Path: "\x1b[2J", Why: "it is a device"}, {Path: "c"}}},
 		}, 0},
+		{"a hook copied out", nil, isolate.Result{Reason: isolate.ReasonExit, Out: &isolate.Manifest{Files: []workspace.Entry{
+			{Path: "a", Why: "setuid or setgid bit removed"},
+			{Path: ".git/hooks/\x1b[2J", Why: "setuid or setgid bit removed; " + workspace.ActedOn + "git hook; written without its execute bits"},
+		}}}, 0},
+		{"start-up files copied out", nil, isolate.Result{Reason: isolate.ReasonExit, Out: &isolate.Manifest{Files: []workspace.Entry{
+			{Path: ".bashrc", Why: workspace.ActedOn + "shell start-up file"}, {Path: ".envrc", Why: workspace.ActedOn + "directory environment"},
+		}}}, 0},
 		{"files all copied", nil, isolate.Result{Reason: isolate.ReasonExit, In: &isolate.Manifest{}, Out: &isolate.Manifest{}}, 0},
 	} {
 		got := call(t, ends(c.res), "/", append(append([]string{"exec"}, c.args...), "--", "a\tb")...)

@@ -65,6 +65,31 @@ func notCopied(list []workspace.Entry, way string) string {
 	return fmt.Sprintf("%s not copied %s, first %q: %s; --meta lists them", files, way, list[0].Path, list[0].Why)
 }
 
+// actedOn says which of the files copied out are none to be left unread.
+func actedOn(m *isolate.Manifest) string {
+	if m == nil {
+		return ""
+	}
+	n, first, kind := 0, "", ""
+	for _, f := range m.Files {
+		_, why, is := strings.Cut(f.Why, workspace.ActedOn)
+		if !is {
+			continue
+		}
+		if n++; n == 1 {
+			first = f.Path
+			kind, _, _ = strings.Cut(why, ";")
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("tools of the host act on a file that was copied out, %q: %s; read it first", first, kind)
+	}
+	return fmt.Sprintf("tools of the host act on %d of the files that were copied out, first %q: %s; read them first; --meta lists them", n, first, kind)
+}
+
 // howFailed says in one phrase how a program failed.
 func howFailed(res isolate.Result, r request) string {
 	if text := ending(res, r.policy.WithDefaults(), r); text != "" {
