@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -70,6 +71,16 @@ func spent(used, limit time.Duration) bool {
 	return limit > 0 && used >= limit-limit/10
 }
 
+// callersCPU is the limit of processor time that this process has itself and
+// passes on where the policy sets none; 0 if there is none.
+func callersCPU(policy time.Duration) time.Duration {
+	var l unix.Rlimit
+	if policy > 0 || unix.Getrlimit(unix.RLIMIT_CPU, &l) != nil || l.Cur > math.MaxInt32 {
+		return 0
+	}
+	return time.Duration(l.Cur) * time.Second
+}
+
 // attribute names the limit behind a failure. A program that succeeds although
 // it met a limit keeps its success; the counters are in the usage.
 func (b *box) attribute(res *Result, cause Reason) {
@@ -126,7 +137,11 @@ func (b *box) detail(res *Result, wall time.Duration) string {
 	case ReasonCancelled:
 		return "the caller ended the run"
 	case ReasonSignal:
-		return "ended by signal " + signalName(res.Signal)
+		text := "ended by signal " + signalName(res.Signal)
+		if own := callersCPU(l.CPUTime); own > 0 && (res.Signal == int(unix.SIGKILL) || res.Signal == int(unix.SIGXCPU)) && res.Usage.CPU >= own-own/4 { // it counts by ticks
+			text += fmt.Sprintf(" after the %s of processor time that the caller's own limit gives (ulimit -t)", own)
+		}
+		return text
 	}
 	return ""
 }

@@ -92,6 +92,8 @@ func remedy(err error) string {
 		return ""
 	case errors.Is(err, syscall.ENOSPC):
 		return "make room there, or write to another place"
+	case errors.Is(err, syscall.EFBIG):
+		return "raise the limit of file sizes: ulimit -f unlimited"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "raise the limit of open files: ulimit -n 4096"
 	case errors.As(err, new(*unusablePlaceError)):
