@@ -58,6 +58,8 @@ const (
 	roomTime = 50 * time.Millisecond
 	// idleTime is how long an HTTP connection may be quiet between requests.
 	idleTime = 2 * time.Minute
+	// answerTime is how long a draining server waits for readers of answers.
+	answerTime = 2 * time.Second
 )
 
 // Server serves one Runtime. It is made by New.
@@ -203,6 +205,12 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		late = context.Cause(ctx)
+	}
+	if late == nil {
+		// the answers of what has ended are still on their way
+		told, cancel := context.WithTimeout(ctx, answerTime)
+		_ = s.http.Shutdown(told)
+		cancel()
 	}
 	s.Close()
 	<-done

@@ -398,7 +398,7 @@ func TestThroughTheBroker(t *testing.T) {
 		"forks":    {"for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; sleep 1000", "timeout timeout"},
 		"floods":   {"exec yes", "failed result_too_large"},
 		"garbles":  {`printf '{"a":"\\377"}'`, "failed bad_result"},
-		"repeats":  {`echo '{"a":1,"a":2}'`, "ok"},
+		"repeats":  {`echo '{"a":1,"a":2}'`, "failed bad_result"},
 		"nests":    {`head -c 100000 /dev/zero | tr '\\0' '['`, "failed bad_result"},
 		"denies":   {"exit 10", "denied denied"},
 		"vanishes": {`rm "$0"; kill -9 $$`, "failed tool_failed"},
