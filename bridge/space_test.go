@@ -88,33 +88,37 @@ func TestBridgeFull(t *testing.T) {
 	if a := r.call("echo", "{}"); a.Status != "ok" {
 		t.Fatalf("%+v", a)
 	}
-	var waiting []string
-	for range reserved + 4 { // written first: later there is no space for them
-		id := r.id()
-		must(t, os.WriteFile(filepath.Join(r.dir, "req", ".tmp-"+id), []byte(request("echo", "{}")), 0o600))
-		waiting = append(waiting, id)
-	}
 	junk := filepath.Join(r.dir, "req", "junk")
-	fill(t, junk)
 	full := 0
-	for _, id := range waiting {
-		must(t, os.Rename(filepath.Join(r.dir, "req", ".tmp-"+id), r.req(id)))
-		switch a := r.read(id); {
-		case a.Code == CodeNoSpace && a.Class == Limit:
-			full++
-		case a.Status != "ok": // a request that was removed makes room for one
-			t.Errorf("%+v", a)
+	// Each request that is taken makes room for its own answer. It is chance
+	// whether the program is faster.
+	for try := 0; try < 10 && full == 0; try++ {
+		var waiting []string
+		for range reserved + 4 { // written first: later there is no space for them
+			id := r.id()
+			must(t, os.WriteFile(filepath.Join(r.dir, "req", ".tmp-"+id), []byte(request("echo", "{}")), 0o600))
+			waiting = append(waiting, id)
 		}
-		// The program takes what the claimed request gave back.
-		f, err := os.OpenFile(junk, os.O_WRONLY|os.O_APPEND, 0)
-		must(t, err)
-		f.Write(make([]byte, 64<<10))
-		f.Close()
+		fill(t, junk)
+		for _, id := range waiting {
+			must(t, os.Rename(filepath.Join(r.dir, "req", ".tmp-"+id), r.req(id)))
+			switch a := r.read(id); {
+			case a.Code == CodeNoSpace && a.Class == Limit:
+				full++
+			case a.Status != "ok": // a request that was removed makes room for one
+				t.Errorf("%+v", a)
+			}
+			// The program takes what the claimed request gave back.
+			f, err := os.OpenFile(junk, os.O_WRONLY|os.O_APPEND, 0)
+			must(t, err)
+			f.Write(make([]byte, 64<<10))
+			f.Close()
+		}
+		must(t, os.Remove(junk))
 	}
 	if full == 0 {
 		t.Error("no call met the full file system")
 	}
-	must(t, os.Remove(junk))
 	for range 3 {
 		if a := r.call("echo", `{"a": "`+strings.Repeat("x", 10_000)+`"}`); a.Status != "ok" {
 			t.Errorf("with space again: %+v", a)
