@@ -264,16 +264,6 @@ func (n *newcomer) said() error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// The attributes of nsexec's configuration, libcontainer/message_linux.go.
-const (
-	initMsg          = C.INIT_MSG
-	cloneFlagsAttr   = C.CLONE_FLAGS_ATTR
-	uidMapAttr       = C.UID_MAP_ATTR
-	gidMapAttr       = C.GID_MAP_ATTR
-	setgroupAttr     = C.SETGROUP_ATTR
-	rootlessEUIDAttr = C.ROOTLESS_EUID_ATTR
-)
-
 // bootstrap writes the configuration in nsexec's words: a netlink message.
 func bootstrap(c *configs.Config) []byte {
 	le := binary.NativeEndian
@@ -294,15 +284,15 @@ func bootstrap(c *configs.Config) []byte {
 		}
 		return append([]byte(s.String()), 0)
 	}
-	attr(cloneFlagsAttr, number(uint32(c.Namespaces.CloneFlags())))
-	attr(uidMapAttr, maps(c.UIDMappings))
-	attr(gidMapAttr, maps(c.GIDMappings))
+	attr(C.CLONE_FLAGS_ATTR, number(uint32(c.Namespaces.CloneFlags())))
+	attr(C.UID_MAP_ATTR, maps(c.UIDMappings))
+	attr(C.GID_MAP_ATTR, maps(c.GIDMappings))
 	if c.RootlessEUID {
-		attr(rootlessEUIDAttr, number(1))
+		attr(C.ROOTLESS_EUID_ATTR, number(1))
 	} else {
-		attr(setgroupAttr, number(1)) // give up the supplementary groups
+		attr(C.SETGROUP_ATTR, number(1)) // give up the supplementary groups
 	}
 	head := number(uint32(16 + len(b)))
-	head = le.AppendUint16(head, initMsg)
+	head = le.AppendUint16(head, C.INIT_MSG)
 	return append(append(head, make([]byte, 10)...), b...)
 }

@@ -52,7 +52,11 @@ func (d *digester) value(v reflect.Value) {
 	case reflect.String:
 		d.text(v.String())
 	case reflect.Bool:
-		d.number(map[bool]uint64{true: 1}[v.Bool()])
+		if v.Bool() {
+			d.number(1)
+		} else {
+			d.number(0)
+		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		d.b = binary.AppendVarint(d.b, v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:

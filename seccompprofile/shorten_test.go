@@ -269,16 +269,9 @@ func FuzzShorten(f *testing.F) {
 		if _, err := written(root); err != nil {
 			return
 		}
-		out, err := shorten(bpf)
-		if errors.Is(err, errTooManyWays) {
+		short, ok := shortened(t, bpf)
+		if !ok {
 			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		short, err := decode(out)
-		if err != nil {
-			t.Fatal(err)
 		}
 		seed := binary.LittleEndian.Uint64(append(slices.Clone(words), make([]byte, 8)...))
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -297,6 +290,24 @@ func FuzzShorten(f *testing.F) {
 			}
 		}
 	})
+}
+
+// shortened is what shorten makes of a program; false where there are too many
+// ways through it.
+func shortened(t *testing.T, bpf []byte) ([]instruction, bool) {
+	t.Helper()
+	out, err := shorten(bpf)
+	if errors.Is(err, errTooManyWays) {
+		return nil, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := decode(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return short, true
 }
 
 // FuzzTable has libseccomp compile rules for two calls that nobody wrote, and
@@ -322,16 +333,9 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := shorten(bpf)
-		if errors.Is(err, errTooManyWays) {
+		short, ok := shortened(t, bpf)
+		if !ok {
 			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		short, err := decode(out)
-		if err != nil {
-			t.Fatal(err)
 		}
 		for _, s := range table.specials {
 			for _, args := range s.witnesses() {
