@@ -238,7 +238,10 @@ func (s *Stdio) Write(p []byte) (int, error) {
 // TakePipe moves what is in a pipe here; splice.Sink says how.
 func (s *Stdio) TakePipe(pipe int, most int64) (int64, error) {
 	sink, err := s.pipeSink()
-	if err != nil {
+	if err == unix.EPIPE {
+		err = splice.Unread(pipe)
+	}
+	if sink == nil {
 		return 0, err
 	}
 	return sink.TakePipe(pipe, most)

@@ -170,4 +170,20 @@ func TestStdioPipeWithoutReader(t *testing.T) {
 	if _, err := s.Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
+	fromR, fromW := pipe(t)
+	conn, err := fromR.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func() (err error) {
+		_ = conn.Control(func(fd uintptr) { _, err = s.TakePipe(int(fd), 100) })
+		return err
+	}
+	if err := take(); err != nil {
+		t.Errorf("an empty pipe gives %v", err)
+	}
+	fromW.Close()
+	if err := take(); err != io.EOF {
+		t.Errorf("the end gives %v", err)
+	}
 }

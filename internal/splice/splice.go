@@ -96,6 +96,8 @@ func move(to, pipe int, most int64) (int64, error) {
 			return 0, io.EOF
 		case err == nil:
 			return n, nil
+		case err == unix.EPIPE:
+			return 0, Unread(pipe)
 		case err != unix.EAGAIN:
 			return 0, err
 		default:
@@ -113,6 +115,26 @@ func move(to, pipe int, most int64) (int64, error) {
 			if err := await(to); err != nil {
 				return 0, err
 			}
+		}
+	}
+}
+
+// Unread is what TakePipe gives for a sink that nobody reads: EPIPE if the pipe
+// holds something, io.EOF at its end, nil if it is empty. splice(2) itself gives
+// EPIPE at the end, too, where no byte is lost.
+func Unread(pipe int) error {
+	list := []unix.PollFd{{Fd: int32(pipe), Events: unix.POLLIN}}
+	for {
+		switch _, err := unix.Poll(list, 0); {
+		case err == unix.EINTR:
+		case err != nil:
+			return err
+		case list[0].Revents&unix.POLLIN != 0:
+			return unix.EPIPE
+		case list[0].Revents != 0:
+			return io.EOF
+		default:
+			return nil
 		}
 	}
 }

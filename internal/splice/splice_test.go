@@ -173,6 +173,26 @@ func TestTakePipeEndsWithItsReader(t *testing.T) {
 	}
 }
 
+// Who reads a line and goes away loses nothing of a program that writes no more:
+// `isolate exec -- echo 42 | grep -q 42` gave 141 (CI of 29f8282).
+func TestTakePipeOfNothingNeedsNoReader(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			from, writes := blocking(t)
+			reads, to := kind(t)
+			reads.Close()
+			s := sink(t, to)
+			if n, err := s.TakePipe(number(t, from), 100); n != 0 || err != nil {
+				t.Errorf("an empty pipe gives %d, %v", n, err)
+			}
+			writes.Close()
+			if n, err := s.TakePipe(number(t, from), 100); n != 0 || err != io.EOF {
+				t.Errorf("the end gives %d, %v", n, err)
+			}
+		})
+	}
+}
+
 func TestOnlyPipesAreSinks(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
