@@ -291,7 +291,7 @@ func (l *loop) add(r *relay, fd int) error {
 	}
 	for l.next = max(1, l.next+1); l.relays[l.next] != nil; l.next = max(1, l.next+1) {
 	}
-	if err := l.watch(fd, l.next, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
+	if err := l.watch(fd, l.next, unix.EPOLLIN|unix.EPOLLPRI|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
 		return fmt.Errorf("cannot watch a connection: %w", err)
 	}
 	r.key = l.next

@@ -32,6 +32,7 @@ type relay struct {
 	// what the socket is known to be ready for
 	readable, writable bool
 	last               bool // nothing comes after what can be read
+	marked             bool // there was urgent data: a read ends before it, and there is more
 	much               bool // more than little came at once
 	// rest is what was read and the stack had no room for
 	rest   []byte
@@ -76,6 +77,7 @@ func (r *relay) NotifyEvent(waiter.EventMask) { r.loop.wake(r) }
 // saw takes in what the socket is ready for.
 func (r *relay) saw(events uint32) {
 	r.last = r.last || events&(unix.EPOLLRDHUP|unix.EPOLLERR|unix.EPOLLHUP) != 0
+	r.marked = r.marked || events&unix.EPOLLPRI != 0
 	r.readable = r.readable || r.last || events&unix.EPOLLIN != 0
 	r.writable = r.writable || events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0
 }
@@ -207,7 +209,7 @@ func (r *relay) next() (n int64, full bool, err error) {
 		if r.failed != nil {
 			return 0, false, r.failed
 		}
-		r.readable = int(n) < there || r.last // what comes later is another event
+		r.readable = int(n) < there || r.last || r.marked // what comes later is another event
 	} else {
 		b := r.rest
 		if len(b) == 0 {
@@ -254,7 +256,7 @@ func (r *relay) few() ([]byte, error) {
 		return nil, nil
 	}
 	r.much = int(n) == len(room)
-	r.readable = r.much || r.last // what comes later is another event
+	r.readable = r.much || r.last || r.marked // what comes later is another event
 	return room[:n], nil
 }
 

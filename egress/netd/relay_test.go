@@ -67,6 +67,47 @@ func TestRelayOfLastWords(t *testing.T) {
 	}
 }
 
+// What a server says behind urgent data is heard although the server then waits
+// (tcp(7): a read stops at the mark). The urgent byte itself stays with us, as
+// with every proxy.
+func TestRelayPastUrgentData(t *testing.T) {
+	b := newBed(t, restricted(tcpRule("a.example")))
+	b.world.name("a.example", "9.9.9.9")
+	b.world.server("9.9.9.9:7", listen(t, func(c net.Conn) {
+		defer c.Close()
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for p := make([]byte, 1); ; {
+			if _, err := c.Read(p); err != nil {
+				return
+			}
+			_ = raw.Control(func(fd uintptr) {
+				// all of it comes at once
+				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1)
+				_, _ = unix.Write(int(fd), []byte("before"))
+				_ = unix.Sendto(int(fd), []byte("!"), unix.MSG_OOB, nil)
+				_, _ = unix.Write(int(fd), []byte("behind"))
+				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 0)
+			})
+		}
+	}))
+	c := b.mustReach("a.example", 7)
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	for i := range 200 {
+		if _, err := c.Write([]byte("?")); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len("beforebehind"))
+		if n, err := io.ReadFull(c, got); err != nil || string(got) != "beforebehind" {
+			t.Fatalf("answer %d: got %q, %v", i, got[:n], err)
+		}
+	}
+}
+
 // Not one byte more than the rule gives leaves.
 func TestRelayStopsAtTheRulesEnd(t *testing.T) {
 	rule := tcpRule("a.example")
