@@ -179,7 +179,7 @@ func (h *httpFlow) one(head head, req *http.Request) bool {
 		out.Header.Set("Connection", "Upgrade")
 		out.Header.Set("Upgrade", req.Header.Get("Upgrade"))
 	}
-	if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
+	if req.ProtoAtLeast(1, 1) && strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
 		if _, err := io.WriteString(h.c, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 			return false
 		}
@@ -286,6 +286,10 @@ func (h *httpFlow) respond(req *http.Request, resp *http.Response) bool {
 	h.secrets.scrub(resp)
 	resp.Request = req
 	resp.Close = resp.Close || req.Close
+	if !req.ProtoAtLeast(1, 1) && resp.ContentLength < 0 {
+		// it knows no chunks (RFC 9112, 6.1): the end of the connection is the end
+		resp.TransferEncoding, resp.Trailer, resp.Close = nil, nil, true
+	}
 	if err := resp.Write(h.c); err != nil || resp.Close || resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 {
 		return false
 	}

@@ -86,6 +86,34 @@ func codes(rs []*http.Response) string {
 	return strings.Join(s, " ")
 }
 
+// A client of HTTP/1.0 is answered with nothing of HTTP/1.1: no chunks (RFC 9112,
+// 6.1), no 100 (RFC 9110, 10.1.1). The end of its answer is that of the connection.
+func TestOldHTTP(t *testing.T) {
+	b := plainBed(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for _, part := range []string{"in ", "parts"} {
+			_, _ = io.WriteString(w, part)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	for _, send := range []string{
+		"GET / HTTP/1.0\r\nHost: plain.example\r\n\r\n",
+		"GET / HTTP/1.0\r\nHost: plain.example\r\nConnection: keep-alive\r\n\r\n",
+		"POST / HTTP/1.0\r\nHost: plain.example\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
+	} {
+		c := b.mustReach("plain.example", 80)
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.WriteString(c, send); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(c)
+		head, body, _ := strings.Cut(string(got), "\r\n\r\n")
+		if err != nil || body != "in parts" || !strings.HasPrefix(head, "HTTP/1.1 200 ") || strings.Contains(head, "Transfer-Encoding") {
+			t.Errorf("to %q: got %q, %v", send, got, err)
+		}
+	}
+}
+
 func TestPlainHTTP(t *testing.T) {
 	const host = "Host: plain.example\r\n"
 	for _, c := range []struct {
