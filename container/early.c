@@ -76,9 +76,8 @@ static int pair(int type, int fds[2])
 
 /* become is the new process. Its descriptors are those that startNewcomer
  * gives, but for the image, which follows when a cell is wanted. */
-static void become(int control, int call, int words)
+static void become(int null, int control, int call, int words)
 {
-	int null = high(open("/dev/null", O_RDWR));
 	if (setpgid(0, 0) != 0 || chdir("/") != 0 || clearenv() != 0)
 		_exit(1);
 	for (int fd = 0; fd <= IMAGE_FD; fd++)
@@ -94,6 +93,7 @@ void isolate_early_begin(void)
 {
 	struct early e = {0};
 	int ends[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}; /* control, call, words */
+	int null = -1;
 	/* On version 2 of cgroups it has to be born into a cgroup that is not
 	 * there yet (Ahead). */
 	if (getauxval(AT_SECURE) || access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0)
@@ -101,10 +101,12 @@ void isolate_early_begin(void)
 	early_words(&e, geteuid(), getegid());
 	e.pid = -1;
 	if (pair(SOCK_SEQPACKET, ends[0]) && pair(SOCK_STREAM, ends[1]) && pair(SOCK_STREAM, ends[2]) &&
+	    (null = high(open("/dev/null", O_RDWR))) >= 0 &&
 	    send(ends[1][0], e.told, e.size, MSG_NOSIGNAL) == (ssize_t)e.size)
 		e.pid = fork();
 	if (e.pid == 0)
-		become(ends[0][1], ends[1][1], ends[2][1]);
+		become(null, ends[0][1], ends[1][1], ends[2][1]);
+	close(null);
 	for (int i = 0; i < 3; i++) {
 		close(ends[i][1]);
 		if (e.pid < 0)

@@ -97,6 +97,42 @@ func TestEarly(t *testing.T) {
 	}
 }
 
+// With few descriptors left there is no such process, or one that becomes a
+// keeper: at a soft limit of 106 there was one that had ended already, and the
+// command with it.
+func TestEarlyWithFewDescriptors(t *testing.T) {
+	testenv.Require(t, testenv.UserNS)
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	begun := 0
+	for most := uint64(100); most < 112; most++ {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+		beginEarly()
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+			t.Fatal(err)
+		}
+		w := takeEarly(true)
+		if w == nil {
+			continue
+		}
+		begun++
+		if err := w.proc.enter(cellConfig("/", os.Geteuid(), os.Getegid()), nil); err != nil {
+			t.Errorf("with %d descriptors: %v", most, err)
+			continue
+		}
+		w.proc.kill()
+		w.proc.wait()
+		_ = w.control.close()
+	}
+	if place, err := cgroup.Here(); begun == 0 && err == nil && !place.Movable() {
+		t.Error("nothing was begun")
+	}
+}
+
 // A program with more rights than who started it, as a set-uid one, executes
 // nothing because of variables and descriptors that it was started with.
 func TestNoCellWithBorrowedRights(t *testing.T) {
