@@ -2,7 +2,6 @@ package isolate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -145,13 +144,13 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 		pl, err := plan.Resolve(p, r.facts)
 		return weakened(pl), err
 	}
-	key, err := json.Marshal(p)
+	key, err := plan.Key(p)
 	if err != nil {
-		return plan.Plan{}, fmt.Errorf("cannot encode policy: %w", err)
+		return plan.Resolve(p, r.facts) // says what is wrong with it
 	}
 	now := time.Now()
 	r.mu.Lock()
-	c, ok := r.plans[string(key)]
+	c, ok := r.plans[key]
 	r.mu.Unlock()
 	if ok && now.Before(c.until) {
 		return c.plan, nil
@@ -165,7 +164,7 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 	if len(r.plans) >= maxPlans {
 		clear(r.plans)
 	}
-	r.plans[string(key)] = cachedPlan{pl, now.Add(planFresh)}
+	r.plans[key] = cachedPlan{pl, now.Add(planFresh)}
 	r.mu.Unlock()
 	return pl, nil
 }

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/isolate-run/isolate/egress"
+	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/preload"
 	"github.com/isolate-run/isolate/rootfs"
 )
@@ -81,6 +83,72 @@ func TestDigestSeesEachPart(t *testing.T) {
 		t.Errorf("only %d parts were looked at", parts)
 	}
 	t.Logf("%d parts", parts)
+}
+
+// impliedBy are the fields that no digest has, by those that stand for them.
+var impliedBy = map[string]string{
+	"plan.Plan.Filter": "FilterDigest", "rootfs.Op.Content": "Digest", "plan.Rlimit.Resource": "Name",
+}
+
+// No type of a plan or a policy has a part that a digest would pass over.
+func TestDigestKnowsEachType(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var look func(path string, of reflect.Type)
+	look = func(path string, of reflect.Type) {
+		if of.Implements(textMarshaler) || seen[of] {
+			return
+		}
+		seen[of] = true
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			look(path, of.Elem())
+		case reflect.Map:
+			look(path, of.Key())
+			look(path, of.Elem())
+		case reflect.Struct:
+			for i := range of.NumField() {
+				f := of.Field(i)
+				name := of.String() + "." + f.Name
+				switch {
+				case f.IsExported() && f.Tag.Get("json") != "-":
+					look(name, f.Type)
+				case impliedBy[name] == "":
+					t.Errorf("no digest has %s", name)
+				default:
+					if by, there := of.FieldByName(impliedBy[name]); !there || by.Tag.Get("json") == "-" {
+						t.Errorf("%s does not stand for %s", impliedBy[name], name)
+					}
+				}
+			}
+		case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
+			t.Errorf("%s is a %v", path, of.Kind())
+		}
+	}
+	look("", reflect.TypeFor[Plan]())
+	look("", reflect.TypeFor[policy.Policy]())
+}
+
+// Values that encoding/json writes as the same text are not the same: bytes that
+// are no UTF-8 become U+FFFD, each of them.
+func TestKeyKeepsApart(t *testing.T) {
+	seen := map[string]int{}
+	for i, p := range []policy.Policy{
+		{}, {Env: map[string]string{"A": "\xff"}}, {Env: map[string]string{"A": "\xfe"}}, {Env: map[string]string{"A": "\uFFFD"}},
+		{CPUs: math.NaN()}, {CPUs: math.Inf(1)}, {Memory: 1 << 30}, {Disk: 1 << 30}, {Allow: []policy.Weakening{policy.WeakLimits}},
+		{Net: egress.Policy{Mode: egress.ModeFull}},
+	} {
+		key, err := Key(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[key]; ok {
+			t.Errorf("%d has the key of %d", i, other)
+		}
+		seen[key] = i
+	}
+	if _, err := Key(policy.Policy{Profile: 99}); err == nil {
+		t.Error("a policy of a profile that there is not has a key")
+	}
 }
 
 // What is written one after another cannot be taken for something else.

@@ -92,7 +92,7 @@ func Resolve(p policy.Policy, f Facts) (Plan, error) {
 	files, binds := r.readOnly()
 	r.identity()
 	r.root(files, binds)
-	if err := r.filter(); err != nil {
+	if err := r.filter(); err != nil && len(r.problems) == 0 { // or they say why
 		return Plan{}, err
 	}
 	if len(r.problems) > 0 {
