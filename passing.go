@@ -62,7 +62,10 @@ func pass(from *os.File, to *capped) error {
 		to.passed += n
 		if err != nil {
 			// a sink that does not take pipes may take what is written
-			to.failed = failed != nil && failed != io.EOF && !errors.Is(failed, errors.ErrUnsupported)
+			if failed != nil && failed != io.EOF && !errors.Is(failed, errors.ErrUnsupported) {
+				to.failed = true
+				to.unwritten += n // taken out of the pipe, and not written
+			}
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // osPipe is a pipe whose writing end stands for a program's or a caller's.
@@ -84,6 +86,31 @@ func TestPassedToNobody(t *testing.T) {
 	<-over
 	if s := c.finish(); s.Total != 4+1<<20 || s.Unwritten != 1<<20 || s.Dropped != 0 {
 		t.Errorf("%d of %d unwritten, %d dropped", s.Unwritten, s.Total, s.Dropped)
+	}
+}
+
+// halfway is a sink that takes something out of a pipe and cannot write it, as
+// one that looks at what it passes on.
+type halfway struct{ io.Writer }
+
+func (halfway) TakePipe(pipe int, most int64) (int64, error) {
+	n, _ := unix.Read(pipe, make([]byte, 100))
+	return int64(n), unix.EPIPE
+}
+
+func (halfway) Widen() {}
+
+// What was taken out of the pipe is counted, too, if it was not written.
+func TestPassedHalfway(t *testing.T) {
+	near, program := osPipe(t)
+	c := newCapped(halfway{io.Discard}, 1<<20, nil)
+	if _, err := program.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	program.Close()
+	drain(near, c)
+	if s := c.finish(); s.Total != 1000 || s.Unwritten != 1000 {
+		t.Errorf("%d of %d bytes are unwritten", s.Unwritten, s.Total)
 	}
 }
 
