@@ -104,8 +104,8 @@ func (s *flagCheck) one(arg string) {
 	name, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	flag := s.lookup(arg, name)
 	if flag == nil {
-		if s.unknown(arg, name) && !hasValue && s.valueFollows() {
-			s.rest = s.rest[1:] // it was the value of what was meant
+		for n := s.unknown(arg, name); n > 0 && !hasValue && s.plainFollows(); n-- {
+			s.rest = s.rest[1:] // it was a value of what was meant
 		}
 		return
 	}
@@ -121,13 +121,13 @@ func (s *flagCheck) one(arg string) {
 	s.rest = s.rest[1:]
 }
 
-// unknown notes a flag that the command does not have and says whether what
-// was meant takes a value.
-func (s *flagCheck) unknown(arg, name string) bool {
+// unknown notes a flag that the command does not have and says how many values
+// what was meant takes.
+func (s *flagCheck) unknown(arg, name string) int {
 	typed, _, _ := strings.Cut(arg, "=")
 	if h, ok := findHabit(s.habits, typed); ok {
 		s.mistakes = append(s.mistakes, foreignFlag(typed, h))
-		return h.value
+		return h.values
 	}
 	for _, c := range s.elsewhere {
 		if c == nil {
@@ -135,25 +135,27 @@ func (s *flagCheck) unknown(arg, name string) bool {
 		}
 		if flag := c.Flags().Lookup(name); flag != nil {
 			s.mistakes = append(s.mistakes, misplacedFlag(typed, c.CommandPath()))
-			return takesValue(flag)
+			return values(flag)
 		}
 	}
 	sandbox := s.flags.Lookup("memory") != nil || s.flags.Lookup("version") != nil // the latter is isolate's own
 	if of := flagOfRun(name); of != nil && sandbox {
 		s.mistakes = append(s.mistakes, flagOfAnother(typed))
-		return of.kind != kindSwitch
+		return of.values()
 	}
 	if h, ok := habitOf(typed, s.flags); ok && sandbox {
 		s.mistakes = append(s.mistakes, foreignFlag(typed, h))
-		return h.value
+		return h.values
 	}
 	near, _ := policy.Nearest(name, flagNames(s.flags))
 	if near == "" && len(name) == 1 {
 		near = initial(name, flagNames(s.flags))
 	}
 	s.mistakes = append(s.mistakes, unknownFlag(typed, near))
-	meant := s.flags.Lookup(near)
-	return meant != nil && takesValue(meant)
+	if meant := s.flags.Lookup(near); meant != nil {
+		return values(meant)
+	}
+	return 0
 }
 
 // flagOfRun finds a flag that "isolate run" has and "isolate exec" has not.
@@ -196,6 +198,14 @@ func (s *flagCheck) lookup(arg, name string) *pflag.Flag {
 
 func takesValue(f *pflag.Flag) bool { return f.NoOptDefVal == "" }
 
+// values is how many values follow a flag.
+func values(f *pflag.Flag) int {
+	if takesValue(f) {
+		return 1
+	}
+	return 0
+}
+
 // valueFollows says whether the next argument can be a value: there is one,
 // and it is neither the end of the flags nor the next flag. "-1G" is a value:
 // a wrong one, and its own rule says so.
@@ -205,6 +215,12 @@ func (s *flagCheck) valueFollows() bool {
 	}
 	name, _, _ := strings.Cut(s.rest[0], "=")
 	return !strings.HasPrefix(name, "--") || s.flags.Lookup(name[2:]) == nil
+}
+
+// plainFollows says whether the next argument can be a value of a flag that is
+// not ours: those that stand beside it are not ours either.
+func (s *flagCheck) plainFollows() bool {
+	return len(s.rest) > 0 && !strings.HasPrefix(s.rest[0], "--")
 }
 
 func flagNames(flags *pflag.FlagSet) []string {

@@ -55,6 +55,14 @@ type flagSpec struct {
 	offers []string
 }
 
+// values is how many values follow the flag.
+func (s flagSpec) values() int {
+	if s.kind == kindSwitch || s.alone != "" {
+		return 0
+	}
+	return 1
+}
+
 // streamFlags are exec's alone: shell always has a terminal.
 func streamFlags() []flagSpec {
 	return []flagSpec{

@@ -95,9 +95,9 @@ const runExample = `  isolate run main.py
   isolate run - --lang python --reply --repair-prompt < reply.md`
 
 const shellLong = `shell starts a shell in a new sandbox, with a terminal of its own: bash, or sh
-where there is no bash. TERM is copied from this environment, nothing else is. It is "isolate exec --tty" with a time limit of one
-hour in place of a minute. The files in /workspace are gone when it ends,
-unless --out is given.`
+where there is no bash. TERM is copied from this environment, nothing else is.
+It is "isolate exec --tty" with a time limit of one hour in place of a minute.
+The files in /workspace are gone when it ends, unless --out is given.`
 
 const serveLong = `serve keeps sandboxes ready and shares them with the other isolate commands of
 this user: "isolate exec", "isolate run" and "isolate shell" find it by

@@ -21,10 +21,12 @@ func noCommand(command string, have, args []string, meant string) plan.Problem {
 		return plan.Problem{What: "cannot do anything: there is no command", Remedy: all}
 	}
 	p := plan.Problem{What: fmt.Sprintf("cannot find command %q", args[0])}
-	if near, ok := policy.Nearest(args[0], have); ok {
+	if near := synonym(args[0], have); near != "" {
 		p.Remedy = fmt.Sprintf("did you mean \"%s %s\"?", command, near)
-	} else if near := synonym(args[0], have); near != "" {
+	} else if near, ok := policy.Nearest(args[0], have); ok {
 		p.Remedy = fmt.Sprintf("did you mean \"%s %s\"?", command, near)
+	} else if other := commandOfAnother(args[0]); other != "" {
+		p.Remedy = other + "\n" + all
 	} else if meant != "" {
 		p.Remedy = fmt.Sprintf("to run a program write: %s\n%s", meant, all)
 	} else {

@@ -25,9 +25,22 @@ func synonym(word string, have []string) string {
 		return have[0] // whatever was meant, there is nothing else
 	}
 	meant := map[string]string{"list": "ls", "lint": "check", "validate": "check", "generate": "stub", "log": "show", "follow": "tail", "list-runs": "ps",
-		"create": "new", "make": "new", "exec": "run", "write": "put", "read": "get", "cat": "get", "remove": "rm", "delete": "rm"}[word]
+		"create": "new", "make": "new", "exec": "run", "write": "put", "read": "get", "cat": "get", "remove": "rm", "delete": "rm",
+		"stop": "kill", "stats": "top"}[word]
 	if slices.Contains(have, meant) {
 		return meant
+	}
+	return ""
+}
+
+// commandOfAnother is what to write in place of a command that another tool has,
+// and that needs more than another word; empty for every other.
+func commandOfAnother(word string) string {
+	switch word {
+	case "build", "pull", "push", "images", "image":
+		return "there are no images: programs see the host's /usr, or another root file system with --rootfs DIR"
+	case "cp", "copy":
+		return "copy files with --in and --out, or with \"isolate sandbox put\" and \"isolate sandbox get\""
 	}
 	return ""
 }

@@ -63,12 +63,12 @@ func sandboxHabits(command string) []habits {
 	const files = "copy files with \"isolate sandbox put\" and \"isolate sandbox get\""
 	const tools = "leave it out: programs of a kept sandbox have no tools; \"isolate run main.py --tool NAME=PROGRAM\" runs one that has, in a sandbox of its own"
 	own := []habits{
-		{"--in --out -v --volume --mount --bind", habit{files, true}},
+		{"--in --out -v --volume --mount --bind", habit{files, 1}},
 		{"--tty -t -it -ti", habit{hint: "leave it out: a program in a kept sandbox has no terminal; \"isolate shell\" gives one"}},
-		{"--tool --tools --mcp --approve --ask --max-calls --parallel", habit{tools, true}},
+		{"--tool --tools --mcp --approve --ask --max-calls --parallel", habit{tools, 1}},
 		{"--mcp-socket", habit{hint: tools}},
 		{"--no-server", habit{hint: "leave it out: a sandbox is kept by a server, and there is no other way"}},
-		{"--audit --audit-key --audit-anchor", habit{"start the server with it: isolate serve --audit DIR; it records all runs", true}},
+		{"--audit --audit-key --audit-anchor", habit{"start the server with it: isolate serve --audit DIR; it records all runs", 1}},
 		{"--audit-args", habit{hint: "start the server with it: isolate serve --audit DIR; it records all runs"}},
 		{"--rm -d --detach", habit{hint: "leave it out: the sandbox stays until its lease ends, or \"isolate sandbox rm\" ends it"}},
 	}
@@ -76,20 +76,20 @@ func sandboxHabits(command string) []habits {
 	case "isolate sandbox new":
 		const program = "give it to each program: isolate sandbox run "
 		return append(own,
-			habits{"--env --env-from -e", habit{program + "--env NAME=VALUE …; what all are to have stands in the table [env] of the --policy file", true}},
-			habits{"--workdir -w", habit{program + "--workdir PATH …", true}},
-			habits{"--meta", habit{program + "--meta FILE …", true}},
+			habits{"--env --env-from -e", habit{program + "--env NAME=VALUE …; what all are to have stands in the table [env] of the --policy file", 1}},
+			habits{"--workdir -w", habit{program + "--workdir PATH …", 1}},
+			habits{"--meta", habit{program + "--meta FILE …", 1}},
 			habits{"--stdin -i --interactive", habit{hint: program + "--stdin …"}},
 			habits{"--explain", habit{hint: "\"isolate exec --explain\" prints the plan of the same flags"}},
-			habits{"--name", habit{"leave it out: the server gives the sandbox its name, which is printed", true}},
+			habits{"--name", habit{"leave it out: the server gives the sandbox its name, which is printed", 1}},
 		)
 	case "isolate sandbox run":
 		for _, f := range policyFlags() {
-			own = append(own, habits{"--" + f.name, habit{"the sandbox was made with its policy: isolate sandbox new --" + f.name + " …", f.kind != kindSwitch}})
+			own = append(own, habits{"--" + f.name, habit{"the sandbox was made with its policy: isolate sandbox new --" + f.name + " …", f.values()}})
 		}
 		return append(own,
-			habits{"-e", habit{"write --env NAME=VALUE", true}},
-			habits{"-w", habit{"write --workdir PATH", true}},
+			habits{"-e", habit{"write --env NAME=VALUE", 1}},
+			habits{"-w", habit{"write --workdir PATH", 1}},
 			habits{"-i --interactive", habit{hint: "write --stdin to connect standard input"}},
 			habits{"--explain", habit{hint: "\"isolate exec --explain\" prints the plan of the flags that the sandbox was made with"}},
 		)
