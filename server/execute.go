@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -79,6 +80,9 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	if len(q.Args) == 0 {
 		return failed(http.StatusBadRequest, "cannot run: there is no program", "name one in args")
 	}
+	if err := hostPaths(q); err != nil {
+		return err
+	}
 	wall, err := timeOf(q)
 	if err != nil {
 		return err
@@ -119,6 +123,21 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	cmd.Stderr = io.MultiWriter(out.stream(client.EventStderr), cmd.Stderr)
 	finish()
 	out.send(one.last())
+	return nil
+}
+
+// hostPaths refuses paths of the host that are relative: they would begin where
+// the server was started, which the caller does not know.
+func hostPaths(q client.RunRequest) error {
+	paths := []string{q.Out}
+	for _, in := range q.In {
+		paths = append(paths, in.Source)
+	}
+	for _, p := range paths {
+		if p != "" && !filepath.IsAbs(p) {
+			return failed(http.StatusBadRequest, fmt.Sprintf("cannot use path %q: it is relative, and nobody knows to what", p), "write the path of the host from the root on")
+		}
+	}
 	return nil
 }
 

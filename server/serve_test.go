@@ -73,9 +73,13 @@ func TestRunFiles(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(out, "g")); got.code != 0 || string(text) != "x" {
 		t.Errorf("%+v, %q, %v", got, text, err)
 	}
-	got = l.run(client.RunRequest{Args: []string{"true"}, In: []client.Input{{Source: "relative"}}})
-	if got.code != client.ExitRefused || len(got.problems) == 0 {
-		t.Errorf("a relative path: %+v", got)
+	for _, q := range []client.RunRequest{{In: []client.Input{{Source: "testdata"}}}, {Out: "testdata/out"}} {
+		q.Policy, q.Args = weak, []string{"true"}
+		err := l.Run(t.Context(), q, nil)
+		var e *client.Error
+		if !errors.As(err, &e) || e.Status != http.StatusBadRequest || len(e.Problems) == 0 {
+			t.Errorf("a relative path: %v", err)
+		}
 	}
 }
 
