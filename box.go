@@ -279,7 +279,7 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 	}
 	defer s.box.runtime.calls.Done()
 	if !s.box.users.enter() {
-		return s.box.failed(), container.ErrClosed
+		return s.box.failed(), errSandboxClosed
 	}
 	defer s.box.users.leave()
 	end := s.box.follow(ctx, c)

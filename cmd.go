@@ -2,10 +2,12 @@ package isolate
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/isolate-run/isolate/audit"
+	"github.com/isolate-run/isolate/container"
 	"github.com/isolate-run/isolate/policy"
 	"github.com/isolate-run/isolate/workspace"
 )
@@ -81,6 +83,14 @@ type Cmd struct {
 // ErrAbandoned, as the cause of the end of a run's context, says that nobody is
 // left who wants what came of it: nothing is copied out.
 var ErrAbandoned = errors.New("nobody waits for the run any more")
+
+// ErrClosed means that a Runtime or a Sandbox was closed before.
+var ErrClosed = container.ErrClosed
+
+var (
+	errRuntimeClosed = fmt.Errorf("the runtime is %w", ErrClosed)
+	errSandboxClosed = fmt.Errorf("the sandbox is %w", ErrClosed)
+)
 
 // AnswerWish says whether an Answer is looked for. The zero value is no.
 type AnswerWish int

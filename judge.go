@@ -125,7 +125,7 @@ func (b *box) detail(res *Result, wall time.Duration) string {
 	case ReasonCPU:
 		return fmt.Sprintf("ended by the processor-time limit of %s (used %s)", l.CPUTime, res.Usage.CPU.Round(time.Millisecond))
 	case ReasonOOM:
-		return fmt.Sprintf("the memory limit of %s was met and %d processes were killed", Size(l.Memory), res.Usage.OOMKills)
+		return fmt.Sprintf("the memory limit of %s was met; processes killed: %d", Size(l.Memory), res.Usage.OOMKills)
 	case ReasonPIDs:
 		return fmt.Sprintf("the limit of %d processes was met %d times", l.PIDs, res.Usage.PIDsDenied)
 	case ReasonDisk:

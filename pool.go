@@ -18,6 +18,8 @@ type cell struct {
 	ready chan struct{} // closed when c or err is set
 	c     *container.Cell
 	err   error
+	// abandoned says of the error that whoever built it wanted it no more.
+	abandoned bool
 
 	mu     sync.Mutex
 	idle   []*container.Seat
@@ -32,12 +34,27 @@ type cell struct {
 }
 
 // cell returns the cell for a plan, building it if need be; the caller leaves
-// it when done.
+// it when done. Who waits for one that another caller builds and gives up
+// begins anew.
 func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
+	for {
+		c, err := r.sharedCell(ctx, pl)
+		if c == nil || err == nil {
+			return c, err
+		}
+		if !c.abandoned || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// sharedCell is one try of cell. With an error it returns the cell that could
+// not be built, if it has waited for its end.
+func (r *Runtime) sharedCell(ctx context.Context, pl plan.Plan) (*cell, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		return nil, container.ErrClosed
+		return nil, errRuntimeClosed
 	}
 	c, ok := r.cells[pl.CellKey]
 	if ok {
@@ -55,6 +72,7 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 
 	c.c, c.err = r.newCell(ctx, pl)
 	if c.err != nil {
+		c.abandoned = ctx.Err() != nil
 		r.mu.Lock()
 		delete(r.cells, pl.CellKey)
 		r.mu.Unlock()
@@ -106,10 +124,7 @@ func (r *Runtime) wait(ctx context.Context, c *cell) (*cell, error) {
 		r.leave(c)
 		return nil, ctx.Err()
 	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return c, nil
+	return c, c.err
 }
 
 func (c *cell) enter() {

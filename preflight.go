@@ -63,10 +63,11 @@ func limitsProblem(checks []host.Check) plan.Problem {
 }
 
 // explain replaces the error of a cell that could not be built by what is
-// missing on this machine, if that can be found by doing.
+// missing on this machine, if that can be found by doing. Nothing is to be
+// found for a caller who wanted it no more.
 func explain(ctx context.Context, dir string, err error) error {
 	var told *plan.Refusal
-	if errors.As(err, &told) {
+	if errors.As(err, &told) || ctx.Err() != nil {
 		return err
 	}
 	var bad []plan.Problem

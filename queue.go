@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/isolate-run/isolate/container"
 )
 
 // OverCapacityError means that a run was turned away: as many sandboxes as may
@@ -61,7 +59,7 @@ func (q *queue) acquire(ctx context.Context, closing <-chan struct{}) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("cannot start sandbox: %d are running: %w", q.size, ctx.Err())
 	case <-closing:
-		err = container.ErrClosed
+		err = errRuntimeClosed
 	}
 	q.mu.Lock()
 	q.waited += time.Since(began)

@@ -262,7 +262,7 @@ func (r *Runtime) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return container.ErrClosed
+		return errRuntimeClosed
 	}
 	r.calls.Add(1)
 	return nil
@@ -283,6 +283,9 @@ func (r *Runtime) note(err error) {
 
 // open takes a slot and a sandbox: one that was made ahead, or a new one.
 func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetime) (*box, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("cannot start sandbox: %w", err)
+	}
 	if err := r.queue.acquire(ctx, r.closing); err != nil {
 		return nil, err
 	}
