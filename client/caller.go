@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Errors of DoorCall.Do.
@@ -67,8 +68,8 @@ func Reach(socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Do passes the call to a server that was reached, forwards signals, and
-// returns the exit code. At so many signals it waits no longer and returns
+// Do passes the call to a server that was reached, forwards signals, SIGCONT among
+// them, and returns the exit code. At so many others it waits no longer and returns
 // ErrStuck, with the exit code that a shell gives for the signal; zero means that
 // it always waits.
 func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int) (code int, err error) {
@@ -92,20 +93,47 @@ func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int)
 		err error
 	}
 	replies := make(chan reply, 1)
+	done := make(chan struct{})
+	defer close(done)
 	go func() {
-		var r reply
-		_, r.err = io.ReadFull(conn, r.is[:])
-		replies <- r
+		for {
+			var r reply
+			_, r.err = io.ReadFull(conn, r.is[:])
+			select {
+			case replies <- r:
+			case <-done:
+				return
+			}
+			if r.err != nil || r.is[0] != DoorStop {
+				return
+			}
+		}
 	}()
+	var stays <-chan time.Time
+	var told [2]byte // the last DoorStop; its first byte is gone once we looked again
 	for {
 		select {
 		case s := <-signals:
 			sig, _ := s.(syscall.Signal)
-			if patience--; patience == 0 {
+			if sig == syscall.SIGCONT {
+				stays = nil
+			} else if patience--; patience == 0 {
 				return 128 + int(sig), ErrStuck
 			}
 			_, _ = conn.Write([]byte{byte(sig)})
+		case <-stays:
+			// a SIGCONT may be on its way, however long we were stopped
+			if stays = nil; told[0] != 0 {
+				told[0], stays = 0, time.After(stopWait)
+			} else {
+				_, _ = conn.Write(told[1:])
+			}
 		case r := <-replies:
+			if r.err == nil && r.is[0] == DoorStop {
+				told, stays = r.is, time.After(stopWait)
+				_ = stopGroup(syscall.Signal(r.is[1]))
+				continue
+			}
 			switch {
 			case r.err == nil && r.is[0] == DoorExit:
 				return int(r.is[1]), nil
@@ -115,6 +143,17 @@ func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int)
 			return 0, ErrDied
 		}
 	}
+}
+
+// stopWait is twice what a signal may take to reach us.
+const stopWait = 50 * time.Millisecond
+
+// stopGroup stops our process group as a terminal does.
+func stopGroup(s syscall.Signal) error {
+	if s != syscall.SIGTTIN && s != syscall.SIGTTOU {
+		return nil
+	}
+	return syscall.Kill(0, s)
 }
 
 // frame is the call as it goes through the door.

@@ -8,8 +8,14 @@ package client
 //
 //	command → server  frame, with the descriptors in its first message (SCM_RIGHTS)
 //	command → server  one byte a signal, any number of times: its number
+//	server → command  DoorStop and a signal, any number of times
 //	server → command  DoorExit and the exit code, or
 //	                  DoorCold and 0: nothing was done, do it yourself
+//
+// DoorStop means that the command uses its terminal as only who is in its
+// foreground may: it stops itself and its process group with the signal, SIGTTIN
+// or SIGTTOU. It passes SIGCONT on whenever it was continued, and the signal
+// itself when it could not be stopped.
 //
 // The command has gone away when its side is closed; its run is cancelled. A
 // server that closes its side without an answer has died.
@@ -31,6 +37,8 @@ const (
 	// DoorExit and DoorCold are the answers.
 	DoorExit = 'x'
 	DoorCold = 'c'
+	// DoorStop is not yet one.
+	DoorStop = 's'
 	// DoorTools names the descriptor for tools.
 	DoorTools = "tools"
 	// ExitRefused is the exit code when isolate could not do its job.

@@ -73,7 +73,7 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		return
 	}
 	groups, err := groupsOf(conn)
-	if err != nil || s.self.unlike(who, groups) != "" {
+	if err != nil || s.self.unlike(who, groups) != "" || namesItself(call.Args) {
 		refer(conn)
 		return
 	}
@@ -95,12 +95,18 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		_ = conn.CloseRead()
 	}
 	call.exit = onceWith(call.exit)
+	job := newJob(who.pid, func(sig syscall.Signal) {
+		_, _ = conn.Write([]byte{client.DoorStop, byte(sig)})
+	})
+	for _, f := range call.Files {
+		f.job = job
+	}
 	signals := make(chan syscall.Signal, 8)
 	call.Signals = signals
 	var listening sync.WaitGroup
 	listening.Go(func() {
 		defer close(signals)
-		err := listen(conn, signals)
+		err := listen(conn, job, signals)
 		if !call.run.hasExited() {
 			cancel(err)
 			call.release()
@@ -113,6 +119,23 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 	call.exit(client.ExitRefused) // if nobody has said anything
 	call.release()
 	listening.Wait()
+}
+
+// namesItself says whether a command line has a path that leads to the process
+// which opens it: a descriptor, as of <(…) in a shell, or what is in /proc. Here
+// it would lead to something of ours. Arguments behind "--" are the program's.
+func namesItself(args []string) bool {
+	for _, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		for _, own := range []string{"/dev/fd", "/dev/std", "/proc/self", "/proc/thread-self"} {
+			if strings.Contains(arg, own) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // onceWith is sync.OnceFunc with an argument.
@@ -138,7 +161,7 @@ func refer(conn *net.UnixConn) {
 
 // listen hands signals on until the process outside is gone. What nobody takes
 // is dropped: signals of a kind are not counted.
-func listen(conn *net.UnixConn, to chan<- syscall.Signal) error {
+func listen(conn *net.UnixConn, j *job, to chan<- syscall.Signal) error {
 	var b [16]byte
 	for {
 		n, err := conn.Read(b[:])
@@ -146,6 +169,9 @@ func listen(conn *net.UnixConn, to chan<- syscall.Signal) error {
 			return errGone
 		}
 		for _, sig := range b[:n] {
+			if j.heard(syscall.Signal(sig)) {
+				continue
+			}
 			select {
 			case to <- syscall.Signal(sig):
 			default:

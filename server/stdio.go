@@ -25,6 +25,8 @@ import (
 type Stdio struct {
 	file *os.File
 	kind stdioKind
+	tty  uint32 // number of the terminal that it is; 0 is that it is none
+	job  *job   // of who has the terminal; nil is that nobody is held back
 
 	mu     sync.Mutex
 	anew   *os.File // nil: not opened, or cannot be
@@ -63,6 +65,10 @@ func newStdio(f *os.File) *Stdio {
 		s.kind = stdioFile
 	case s.isTerminal():
 		s.kind = stdioStream
+		_ = s.control(func(fd int) (err error) {
+			s.tty, err = unix.IoctlGetUint32(fd, unix.TIOCGDEV)
+			return err
+		})
 	}
 	return s
 }
@@ -102,14 +108,49 @@ func (s *Stdio) control(f func(fd int) error) error {
 	return inner
 }
 
+// AwaitTerminal waits until who gave us a terminal may set its modes.
+func (s *Stdio) AwaitTerminal() error { return s.await(toSet) }
+
+// await waits until who gave us a terminal may use it in that way.
+func (s *Stdio) await(what use) error {
+	if s.tty == 0 || s.job == nil {
+		return nil
+	}
+	return s.job.await(s, what)
+}
+
+// holdsWriters says whether who writes to the terminal in the background is
+// stopped.
+func (s *Stdio) holdsWriters() bool {
+	holds := false
+	_ = s.control(func(fd int) error {
+		modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		holds = err == nil && modes.Lflag&unix.TOSTOP != 0
+		return err
+	})
+	return holds
+}
+
+func (s *Stdio) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // Close ends what waits, and gives the descriptor back. It is idempotent.
 func (s *Stdio) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	was := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if was {
 		return nil
 	}
-	s.closed = true
+	if s.job != nil {
+		s.job.look()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.anew != nil {
 		s.anew.Close()
 	}
@@ -189,6 +230,9 @@ func (s *Stdio) Read(p []byte) (int, error) {
 	if f == nil && s.kind == stdioFile {
 		f = s.file
 	}
+	if f != nil && s.tty != 0 {
+		return s.readTerminal(f, p)
+	}
 	if f != nil {
 		return f.Read(p)
 	}
@@ -205,6 +249,40 @@ func (s *Stdio) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readTerminal reads from a terminal that was opened anew. Who is allowed to may
+// be so no longer when there is something to be read.
+func (s *Stdio) readTerminal(f *os.File, p []byte) (int, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for {
+		if err := s.await(toRead); err != nil {
+			return 0, err
+		}
+		n, failed, waited := 0, error(nil), false
+		err := raw.Read(func(fd uintptr) bool {
+			if waited {
+				return true
+			}
+			n, failed = unix.Read(int(fd), p)
+			waited = failed == unix.EAGAIN
+			return !waited
+		})
+		switch {
+		case err != nil:
+			return 0, err
+		case failed == unix.EAGAIN, failed == unix.EINTR:
+		case failed != nil:
+			return 0, os.NewSyscallError("read", failed)
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
 // smallWrite is what a pipe that has room takes without blocking (PIPE_BUF).
 const smallWrite = 4096
 
@@ -215,6 +293,9 @@ func (s *Stdio) Write(p []byte) (int, error) {
 	}
 	if f == nil && s.kind == stdioFile {
 		f = s.file
+	}
+	if f != nil && s.tty != 0 {
+		return s.writeTerminal(f, p)
 	}
 	if f != nil {
 		return f.Write(p)
@@ -233,6 +314,20 @@ func (s *Stdio) Write(p []byte) (int, error) {
 		done += n
 	}
 	return done, nil
+}
+
+// writeTerminal writes to a terminal that was opened anew, so little at a time
+// that who is stopped (Ctrl-Z) is soon silent.
+func (s *Stdio) writeTerminal(f *os.File, p []byte) (int, error) {
+	for done := 0; ; {
+		if err := s.await(toWrite); err != nil {
+			return done, err
+		}
+		n, err := f.Write(p[done:min(len(p), done+smallWrite)])
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
 }
 
 // TakePipe moves what is in a pipe here; splice.Sink says how.

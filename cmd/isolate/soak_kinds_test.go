@@ -130,6 +130,9 @@ func (f fate) meet(c *caller) error {
 	n, err := io.Copy(io.Discard, read)
 	_ = cmd.Wait()
 	code := cmd.ProcessState.ExitCode()
+	if how := cmd.ProcessState.Sys().(syscall.WaitStatus); how.Signaled() && how.Signal() == syscall.SIGINT { // as a shell says it
+		code = 128 + int(how.Signal())
+	}
 	switch {
 	case err != nil:
 		return err

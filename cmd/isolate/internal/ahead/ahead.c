@@ -208,12 +208,14 @@ static int hand_over(int fd, const struct frame *f, int meta)
 }
 
 // The signals to forward: those that ask a command to stop, unless they were
-// ignored when it started (nohup), and the size of the window.
+// ignored when it started (nohup), the size of the window, and that we were
+// stopped (Ctrl-Z) and go on.
 static void choose_signals(sigset_t *set)
 {
-	static const int stop[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	static const int stop[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
 	sigemptyset(set);
 	sigaddset(set, SIGWINCH);
+	sigaddset(set, SIGCONT);
 	for (size_t i = 0; i < sizeof stop / sizeof *stop; i++) {
 		struct sigaction now;
 		if (sigaction(stop[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -221,14 +223,42 @@ static void choose_signals(sigset_t *set)
 	}
 }
 
+// Stops us and our group as the kernel would have, had we used the terminal
+// ourselves. Who was continued has a SIGCONT to pass on; who could not be stopped,
+// since it ignores that or nobody is there to continue it, says so.
+static void stop_here(int fd, unsigned char number)
+{
+	sigset_t pending;
+	if (number != SIGTTIN && number != SIGTTOU)
+		return;
+	kill(0, number);
+	if (sigpending(&pending) == 0 && !sigismember(&pending, SIGCONT))
+		send(fd, &number, 1, MSG_NOSIGNAL);
+}
+
 enum { patience = 3 }; // signals that ask to stop, after which we do not wait
+
+// Ends with a code, or by the SIGINT that the code says: a shell that runs a
+// loop goes on after a command that has only exited.
+static void end(int code, int interrupted)
+{
+	if (interrupted && code == 128 + SIGINT) {
+		sigset_t set;
+		sigemptyset(&set);
+		sigaddset(&set, SIGINT);
+		signal(SIGINT, SIG_DFL);
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
+		raise(SIGINT);
+	}
+	_exit(code);
+}
 
 // Passes signals on until there is an answer. It returns to do the work here.
 static void attend(int fd, int signals)
 {
 	struct termios terminal;
 	int was_terminal = tcgetattr(0, &terminal) == 0;
-	int asked = 0;
+	int asked = 0, interrupted = 0;
 	for (;;) {
 		struct pollfd list[2] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
 		if (poll(list, 2, -1) < 0)
@@ -236,10 +266,11 @@ static void attend(int fd, int signals)
 		struct signalfd_siginfo got;
 		if (list[1].revents && read(signals, &got, sizeof got) == sizeof got) {
 			unsigned char number = got.ssi_signo;
-			if (got.ssi_signo != SIGWINCH && ++asked == patience) {
+			interrupted |= number == SIGINT;
+			if (got.ssi_signo != SIGWINCH && got.ssi_signo != SIGCONT && ++asked == patience) {
 				if (was_terminal)
 					tcsetattr(0, TCSANOW, &terminal);
-				_exit(128 + number);
+				end(128 + number, interrupted);
 			}
 			while (send(fd, &number, 1, MSG_NOSIGNAL) < 0 && errno == EINTR)
 				;
@@ -251,9 +282,13 @@ static void attend(int fd, int signals)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n == 2 && answer[0] == 'x')
-			_exit(answer[1]);
+			end(answer[1], interrupted);
 		if (n == 2 && answer[0] == 'c')
 			return;
+		if (n == 2 && answer[0] == 's') {
+			stop_here(fd, answer[1]);
+			continue;
+		}
 		if (was_terminal)
 			tcsetattr(0, TCSANOW, &terminal);
 		dprintf(2, "error: cannot say how the program ended: the server has ended before it\n"

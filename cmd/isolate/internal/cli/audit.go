@@ -294,7 +294,7 @@ func (a *app) auditProve() *cobra.Command {
 func (a *app) auditTail() *cobra.Command {
 	cmd := &cobra.Command{Use: "tail [flags] DIR [RUN|host]", Short: auditTailShort, Long: auditTailLong}
 	return a.auditLeaf(cmd, "json", 1, 2, func(r *reader, g auditArgs) error {
-		i := watchSignals(cmd.Context(), r.source())
+		i := r.watchSignals(cmd.Context())
 		defer i.stop()
 		t := tail{dir: g.dir, out: newStream(r.stdout, func(err error) { i.cancel(lossOf(err)) }), raw: r.flags.on("json", &r.problems)}
 		defer t.close()

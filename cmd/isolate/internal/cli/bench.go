@@ -51,7 +51,7 @@ func (a *app) benchCommand() *cobra.Command {
 			a.code = a.refuse(problems...)
 			return nil
 		}
-		i := watchSignals(cmd.Context(), a.source())
+		i := a.watchSignals(cmd.Context())
 		defer i.stop()
 		switch err := a.bench(i.ctx, o, out); {
 		case i.signal() != 0:

@@ -10,6 +10,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -84,6 +86,10 @@ type app struct {
 
 	// mistakes are what is wrong with the flags, found before they are parsed.
 	mistakes []plan.Problem
+	// outputLost is why standard output could not be written; nil if it could.
+	outputLost error
+	// watched are the signals that the command watches for; nil is none.
+	watched *interrupts
 	// typed are the arguments of a command line that names no command.
 	typed []string
 	code  int
@@ -128,7 +134,11 @@ func RunWithTelemetry(ctx context.Context, e Exporter, args []string, stdin io.R
 		open: openRuntime, exporter: e,
 	}
 	a.becomeTelling(args)
-	return a.main(ctx, args[min(1, len(args)):])
+	code := a.main(ctx, args[min(1, len(args)):])
+	if a.interrupted() {
+		dieOf(syscall.SIGINT)
+	}
+	return code
 }
 
 // keepOwnRights leaves us, who make directories, our own rights to them: a umask
@@ -153,7 +163,29 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 		// an argument that cobra understood in another way than we did.
 		return a.refuse(plan.Problem{What: err.Error()})
 	}
+	switch err := a.outputLost; {
+	case err == nil:
+	case errors.Is(err, syscall.EPIPE): // who read it knows
+		a.code = exitSignal + int(syscall.SIGPIPE)
+	default:
+		a.code = a.refuse(outputUnwritten(err))
+	}
 	return a.code
+}
+
+// say writes to standard output. What is lost is told at the end.
+func (a *app) say(text string) {
+	if _, err := io.WriteString(a.stdout, text); err != nil && a.outputLost == nil {
+		a.outputLost = err
+	}
+}
+
+// lossy is standard output for who does not look at errors.
+type lossy struct{ *app }
+
+func (l lossy) Write(p []byte) (int, error) {
+	l.say(string(p))
+	return len(p), nil
 }
 
 // Commands returns the tree of commands for generating manual pages. Its
@@ -211,7 +243,7 @@ func (a *app) bare() *cobra.Command {
 		},
 	}
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
+	root.SetOut(lossy{a})
 	root.SetErr(a.stderr)
 	root.Flags().Bool("version", false, versionShort)
 	root.SetHelpCommand(a.helpCommand())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -44,7 +45,7 @@ func (a *app) toolsElsewhere(ctx context.Context, r *reader, s *toolset) bool {
 	if len(r.problems) > 0 {
 		return false
 	}
-	i := watchSignals(ctx, a.source())
+	i := a.watchSignals(ctx, programStops...)
 	defer i.stop()
 	o, problems := a.openTools(i.ctx, *s)
 	s.opened = &attempt{o, problems}
@@ -103,7 +104,7 @@ func (a *app) handOver(ctx context.Context, socket string, r *reader, o opened) 
 	}()
 	signals := make(chan os.Signal, 8)
 	from := a.source()
-	from.notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	from.notify(signals, append(slices.Clip(programStops), syscall.SIGCONT)...)
 	defer from.stop(signals)
 	code, err = call.Do(conn, signals, patience)
 	ours.Close()

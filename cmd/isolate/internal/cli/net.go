@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -186,7 +185,7 @@ func (a *app) netExplain(f flags, targets []string) {
 		a.code = a.refuse(r.problems...)
 		return
 	}
-	_, _ = io.WriteString(a.stdout, text.String())
+	a.say(text.String())
 	if denied {
 		a.code = 1
 	}
@@ -212,7 +211,7 @@ func (a *app) netGrantCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.stdout, "%s may reach %s until %s\n", args[0], strings.Join(g.Rules, ", "), g.Until.Local().Format(time.DateTime))
+			a.say(fmt.Sprintf("%s may reach %s until %s\n", args[0], strings.Join(g.Rules, ", "), g.Until.Local().Format(time.DateTime)))
 			return nil
 		})
 }

@@ -17,7 +17,7 @@ func (a *app) proveCommand() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, proveJSON)
 	cmd.AddCommand(a.attemptCommand())
 	return a.plain(cmd, func() error {
-		i := watchSignals(cmd.Context(), a.source())
+		i := a.watchSignals(cmd.Context())
 		defer i.stop()
 		r, err := a.prove(i.ctx)
 		if err != nil {

@@ -97,7 +97,7 @@ func (a *app) asking(c *cobra.Command, specs []flagSpec, q question) *cobra.Comm
 			return nil
 		}
 		defer server.Close()
-		i := watchSignals(cmd.Context(), a.source())
+		i := a.watchSignals(cmd.Context())
 		defer i.stop()
 		switch err := q.do(i.ctx, server, values, given); {
 		case i.signal() != 0:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"syscall"
 
 	"github.com/isolate-run/isolate"
@@ -71,7 +70,7 @@ func (a *app) do(ctx context.Context, r request, problems []plan.Problem) {
 			a.conclude(r, refused(attestUnwritten(r.attest, err)))
 			return
 		}
-		i := watchSignals(ctx, a.source())
+		i := a.watchSignals(ctx, programStops...)
 		defer i.stop()
 		a.conclude(r, a.attend(i, r))
 	}
@@ -117,9 +116,9 @@ func (a *app) conclude(r request, o outcome) {
 	}
 	if r.file != nil && r.file.printRepair && o.repair != "" {
 		if o.openLine {
-			fmt.Fprintln(a.stdout)
+			a.say("\n")
 		}
-		io.WriteString(a.stdout, o.repair)
+		a.say(o.repair)
 	}
 }
 
@@ -155,7 +154,7 @@ func (a *app) explain(ctx context.Context, r request) {
 		}
 		text = string(b) + "\n"
 	}
-	io.WriteString(a.stdout, text)
+	a.say(text)
 }
 
 // attend runs the program and waits for its end, or for a user who has no
@@ -197,6 +196,11 @@ func (a *app) openTerminal() (*session, error) {
 	out, outOK := asTerminal(a.stdout)
 	if !inOK || !outOK {
 		return nil, errNotATerminal
+	}
+	if w, of := in.(interface{ AwaitTerminal() error }); of { // of another process
+		if err := w.AwaitTerminal(); err != nil {
+			return nil, err
+		}
 	}
 	return openSession(a.source(), in, out)
 }

@@ -45,7 +45,7 @@ func (a *app) sandboxNewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.stdout, s.ID)
+			a.say(s.ID + "\n")
 			return nil
 		}})
 	sandboxFlag(c, "time", sandboxTime())

@@ -83,7 +83,7 @@ func (a *app) readServe(f flags) (serveSettings, []plan.Problem) {
 // serve serves until a signal; after the first it lets what runs end, after
 // the second it ends it.
 func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
-	i := watchSignals(ctx, a.source())
+	i := a.watchSignals(ctx)
 	defer i.stop()
 	if s.options.Audit, err = s.audit.openLog(); err != nil {
 		return err

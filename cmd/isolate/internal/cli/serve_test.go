@@ -53,7 +53,7 @@ func TestCallSignals(t *testing.T) {
 	from := make(chan syscall.Signal)
 	c := newCallSignals(from)
 	from <- syscall.SIGTERM
-	i := watchSignals(context.Background(), c)
+	i := watchSignals(context.Background(), c, stops...)
 	select {
 	case <-i.ctx.Done():
 	case <-time.After(20 * time.Second):

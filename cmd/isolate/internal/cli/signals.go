@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -72,10 +73,38 @@ type interrupts struct {
 // and terminals send one to the process and to its group.
 const sameSignal = 200 * time.Millisecond
 
-// watchSignals starts watching. The caller calls stop.
+// stops are the signals that ask any command to stop; programStops are those
+// that would end a program which does not know of them, and so end a run.
+var (
+	stops        = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+	programStops = append(slices.Clip(stops), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGXCPU)
+)
+
+// watchSignals starts watching for stops, or those it is given. The caller calls
+// stop.
 //
 // A signal that was ignored when the command started (nohup) stays ignored.
-func watchSignals(parent context.Context, from signalSource) *interrupts {
+func (a *app) watchSignals(parent context.Context, sigs ...os.Signal) *interrupts {
+	a.watched = watchSignals(parent, a.source(), append(sigs, stops...)...)
+	return a.watched
+}
+
+// interrupted says whether the command ends because of SIGINT.
+func (a *app) interrupted() bool {
+	return a.watched != nil && a.watched.signal() == syscall.SIGINT && a.code == exitSignal+int(syscall.SIGINT)
+}
+
+// dieOf ends this process by a signal, if that is possible. A shell that runs a
+// list or a loop of commands goes on after one that has only exited, whatever its
+// code, and stops after one that SIGINT has ended.
+func dieOf(s syscall.Signal) {
+	signal.Reset(s)
+	if syscall.Kill(os.Getpid(), s) == nil {
+		time.Sleep(time.Second)
+	}
+}
+
+func watchSignals(parent context.Context, from signalSource, sigs ...os.Signal) *interrupts {
 	ctx, cancel := context.WithCancelCause(parent)
 	i := &interrupts{
 		ctx: ctx, cancel: cancel, from: from,
@@ -83,7 +112,7 @@ func watchSignals(parent context.Context, from signalSource) *interrupts {
 		got:    make(chan os.Signal, 2),
 		done:   make(chan struct{}),
 	}
-	from.notify(i.got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	from.notify(i.got, sigs...)
 	i.wait.Go(i.watch)
 	return i
 }

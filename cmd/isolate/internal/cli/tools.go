@@ -82,7 +82,7 @@ func (a *app) toolsSub(name, short string, do func(opened, *reader, []string) []
 			a.code = a.refuse(r.problems...)
 			return nil
 		}
-		i := watchSignals(cmd.Context(), a.source())
+		i := a.watchSignals(cmd.Context())
 		defer i.stop()
 		o, problems := a.openTools(i.ctx, s)
 		if len(problems) == 0 {

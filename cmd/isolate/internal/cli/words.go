@@ -85,6 +85,10 @@ func unread(err error) bool {
 	return errors.As(err, &file) && file.Op == "write" && errors.Is(file.Err, syscall.EPIPE)
 }
 
+func outputUnwritten(err error) plan.Problem {
+	return plan.Problem{What: fmt.Sprintf("cannot write standard output: %v", cause(err)), Remedy: remedy(err)}
+}
+
 // remedy is what to do about an error that says nothing about it itself.
 func remedy(err error) string {
 	switch {
