@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/policy"
@@ -34,14 +35,31 @@ func ending(res isolate.Result, p policy.Policy, r request) string {
 		}
 		return "the sandbox did not do its job: " + res.Detail
 	}
+	if res.Reason == isolate.ReasonSignal && !usual(res.Signal) {
+		return res.Detail
+	}
 	if res.NotStarted == "not-found" && r.hostProgram {
 		name := r.cmd.Args[0]
 		return fmt.Sprintf("cannot run %q: it is a file of the host, and not inside; write \"isolate run %s\", or copy it in with --in", name, shellWord(name))
+	}
+	if res.NotStarted != "" && strings.HasSuffix(res.Detail, syscall.ENOEXEC.Error()) {
+		name := r.cmd.Args[0]
+		return fmt.Sprintf("cannot run %q: it is no program for this machine, or a script without a \"#!\" line: name what runs it, as in sh %s", name, shellWord(name))
 	}
 	if res.NotStarted != "" && len(r.cmd.Args) > 0 {
 		return notStarted(res.NotStarted, r.cmd.Args[0])
 	}
 	return ""
+}
+
+// usual says whether a program that a signal has ended needs no words for it, as
+// in a shell: it was asked to end, or nobody read what it wrote.
+func usual(sig int) bool {
+	switch syscall.Signal(sig) {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE, syscall.SIGTERM:
+		return true
+	}
+	return false
 }
 
 const endedByServer = "ended by a request to the server (isolate kill)"
