@@ -22,6 +22,9 @@ type Rlimit struct {
 // several processors a few more may be counted than will be allowed.
 const forksUnderWay = 64
 
+// mostStack is how far a program may raise its stack where nothing counts it.
+const mostStack = 64 << 20
+
 // rlimits are the limits of the policy table, row "rlimits". Core is 1, not
 // 0: a core_pattern that is a pipe ignores 0 and treats 1 as "skip" (core(5)).
 // The init counts as a process too. Where a cgroup limits processes, the
@@ -34,6 +37,11 @@ func rlimits(p policy.Policy, weak bool) []Rlimit {
 		// forks that are under way on other processors count already
 		processes += forksUnderWay
 	}
+	stack := uint64(mostStack)
+	if !weak {
+		// counted as memory: a program that recurses may have all of it
+		stack = max(stack, uint64(p.Memory))
+	}
 	l := []Rlimit{
 		{"core", unix.RLIMIT_CORE, 1, 1},
 		// hard as soft: with more, a program could use up the descriptors in
@@ -41,7 +49,7 @@ func rlimits(p policy.Policy, weak bool) []Rlimit {
 		{"open files", unix.RLIMIT_NOFILE, files, files},
 		{"processes", unix.RLIMIT_NPROC, processes, processes},
 		{"file size", unix.RLIMIT_FSIZE, uint64(p.Disk), uint64(p.Disk)},
-		{"stack", unix.RLIMIT_STACK, 8 << 20, 64 << 20},
+		{"stack", unix.RLIMIT_STACK, 8 << 20, stack},
 		{"locked memory", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
 		{"message queues", unix.RLIMIT_MSGQUEUE, 0, 0},
 		{"pending signals", unix.RLIMIT_SIGPENDING, 1024, 1024},

@@ -80,3 +80,23 @@ func TestCoreHandlerNeedsALimitOfOne(t *testing.T) {
 		t.Errorf("got %v, want a refusal that names the limit", err)
 	}
 }
+
+// The stack may grow as far as memory goes where memory is counted, and never
+// without an end: that would change where the kernel puts everything else.
+func TestStackGoesAsFarAsMemory(t *testing.T) {
+	for _, tt := range []struct {
+		memory policy.Size
+		weak   bool
+		hard   uint64
+	}{{policy.GiB, false, 1 << 30}, {4 * policy.MiB, false, mostStack}, {policy.GiB, true, mostStack}} {
+		f, p := machine(t), policy.Policy{Memory: tt.memory}
+		if tt.weak {
+			f.Memory, p.Allow = No, []policy.Weakening{policy.WeakLimits}
+		}
+		for _, l := range resolve(t, p, f).Rlimits {
+			if l.Resource == unix.RLIMIT_STACK && (l.Soft != 8<<20 || l.Hard != tt.hard) {
+				t.Errorf("memory %v: stack %d, hard %d", tt.memory, l.Soft, l.Hard)
+			}
+		}
+	}
+}

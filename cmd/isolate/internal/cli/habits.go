@@ -68,7 +68,7 @@ func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
 		{"--cpu-limit --rlimit-cpu --rlimit_cpu", habit{"write --cpu-time DURATION", 1}},
 		{"--max-output --output-limit", habit{"write --output SIZE", 1}},
 		{"--fsize --quota --rlimit-fsize --rlimit_fsize", habit{"write --disk SIZE: it bounds every file, too", 1}},
-		{"--stack --rlimit_stack", habit{"leave it out: a program has 8M of stack and may raise it to 64M; --memory bounds it", 1}},
+		{"--stack --rlimit_stack", habit{"leave it out: a program has 8M of stack and may raise it (ulimit -s) as far as --memory goes", 1}},
 		{"--core --rlimit_core", habit{"leave it out: no core is ever written", 1}},
 		{"--input --stdin-file", habit{"write --stdin and < FILE, or --in FILE to copy a file in", 1}},
 		{"--stdout --stderr --output-dir", habit{"redirect the output, or write --out DIR to copy files out", 1}},
