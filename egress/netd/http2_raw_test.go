@@ -87,17 +87,20 @@ func TestHTTP2Smuggling(t *testing.T) {
 		"a colon in a name":     {get("/v1/x", [2]string{"x:y", "z"}), ""},
 		"a space in a name":     {get("/v1/x", [2]string{"content-length ", "5"}), ""},
 		"chunks":                {post([2]string{"transfer-encoding", "chunked"}), "0\r\n\r\nGET /v2"},
-		"a short length":        {post([2]string{"content-length", "3"}), "abcdef"},
 		"a connection's header": {get("/v1/x", [2]string{"connection", "authorization"}), ""},
 		"another protocol":      {get("/v1/x", [2]string{"upgrade", "websocket"}), ""},
 		"a tunnel":              {[][2]string{{":method", "CONNECT"}, {":authority", "api.example"}}, ""},
 	} {
 		_, before := b.world.touched()
 		got := raw(t, b, "api.example", x.fields, x.body)
-		// a body that is too long is met when some of it is on its way
-		if _, now := b.world.touched(); got == "200" || reached.Load() != 1 || len(now) > len(before) && name != "a short length" {
+		if _, now := b.world.touched(); got == "200" || reached.Load() != 1 || len(now) > len(before) {
 			t.Errorf("%s: %s; %d requests came through, the host was called %d times", name, got, reached.Load()-1, len(now)-len(before))
 			reached.Store(1)
 		}
+	}
+	// A body that is too long is met when some of it is on its way. It comes last:
+	// the host may be called when the answer is there already.
+	if got := raw(t, b, "api.example", post([2]string{"content-length", "3"}), "abcdef"); got == "200" || reached.Load() != 1 {
+		t.Errorf("a short length: %s; %d requests came through", got, reached.Load()-1)
 	}
 }
