@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -129,7 +130,7 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), lateCopy)
 		defer done()
 	}
-	m, err := b.copyOut(ctx, c.Out)
+	m, err := b.copyOut(ctx, "", c.Out)
 	if err != nil {
 		return res, err
 	}
@@ -141,7 +142,11 @@ func (b *box) once(ctx context.Context, c Cmd) (Result, error) {
 const lateCopy = 10 * time.Second
 
 func (b *box) copyIn(ctx context.Context, in []Input) (Manifest, error) {
-	m, err := workspace.CopyIn(ctx, b.sandbox.Workspace, in, b.inLimits())
+	dir, err := b.workspace()
+	if err != nil {
+		return Manifest{}, err
+	}
+	m, err := workspace.CopyIn(ctx, dir, in, b.inLimits())
 	awaitForks()
 	return m, err
 }
@@ -162,8 +167,20 @@ func awaitForks() {
 	defer syscall.ForkLock.RUnlock()
 }
 
-func (b *box) copyOut(ctx context.Context, dir string) (Manifest, error) {
-	return workspace.CopyOut(ctx, b.sandbox.Workspace, dir, workspace.Limits{MaxBytes: b.plan.Disk, Bridge: b.plan.Bridge})
+// copyOut copies the directory path of the workspace, "" being all of it.
+func (b *box) copyOut(ctx context.Context, path, to string) (Manifest, error) {
+	dir, err := b.workspace()
+	if err != nil {
+		return Manifest{}, err
+	}
+	return workspace.CopyOutOf(ctx, dir, path, to, workspace.Limits{MaxBytes: b.plan.Disk, MaxFiles: b.plan.Inodes, Bridge: b.plan.Bridge})
+}
+
+// workspace is the handle of /workspace, which is open to its owner: a program
+// can close it to all, and must not lock out who keeps the sandbox.
+func (b *box) workspace() (*os.File, error) {
+	dir := b.sandbox.Workspace
+	return dir, workspace.Reclaim(dir)
 }
 
 // failed is the result of a run in which the sandbox did not do its job.
@@ -282,6 +299,9 @@ func (s *Sandbox) Run(ctx context.Context, c Cmd) (Result, error) {
 		return s.box.failed(), errSandboxClosed
 	}
 	defer s.box.users.leave()
+	if _, err := s.box.workspace(); err != nil {
+		return s.box.failed(), err
+	}
 	end := s.box.follow(ctx, c)
 	res, err := s.box.run(ctx, c, amongOthers)
 	err = errors.Join(err, s.box.record.ended(res))
@@ -298,12 +318,20 @@ func (s *Sandbox) Kill() error {
 
 // CopyIn copies host files into the workspace.
 func (s *Sandbox) CopyIn(ctx context.Context, in []Input) (Manifest, error) {
-	return s.box.copyIn(ctx, in)
+	m, err := s.box.copyIn(ctx, in)
+	return m, errors.Join(err, s.box.record.files("in", m))
 }
 
 // CopyOut copies the workspace to a host directory.
 func (s *Sandbox) CopyOut(ctx context.Context, dir string) (Manifest, error) {
-	return s.box.copyOut(ctx, dir)
+	return s.CopyOutOf(ctx, "", dir)
+}
+
+// CopyOutOf copies a directory of the workspace to a host directory; path is
+// relative to /workspace, which "" is itself.
+func (s *Sandbox) CopyOutOf(ctx context.Context, path, dir string) (Manifest, error) {
+	m, err := s.box.copyOut(ctx, path, dir)
+	return m, errors.Join(err, s.box.record.files("out", m))
 }
 
 // Close ends the sandbox, with what runs in it, and frees all it held. It is

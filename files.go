@@ -12,13 +12,21 @@ import (
 // /workspace. Links are not followed. A program that runs may change the file
 // while it is read.
 func (s *Sandbox) OpenFile(path string) (*os.File, error) {
-	return workspace.OpenFile(s.box.sandbox.Workspace, path)
+	dir, err := s.box.workspace()
+	if err != nil {
+		return nil, err
+	}
+	return workspace.OpenFile(dir, path)
 }
 
 // PutFile writes a file of the workspace, whole or not at all, and makes the
 // directories on the way. mode are permission bits.
 func (s *Sandbox) PutFile(ctx context.Context, path string, mode uint32, from io.Reader) (workspace.Entry, error) {
-	e, err := workspace.Put(ctx, s.box.sandbox.Workspace, path, mode, from, s.box.inLimits())
+	dir, err := s.box.workspace()
+	if err != nil {
+		return workspace.Entry{}, err
+	}
+	e, err := workspace.Put(ctx, dir, path, mode, from, s.box.inLimits())
 	awaitForks()
 	return e, err
 }
@@ -26,7 +34,11 @@ func (s *Sandbox) PutFile(ctx context.Context, path string, mode uint32, from io
 // ListFiles lists a directory of the workspace, "" being /workspace itself: at
 // most limit entries, by name. more says that there are others.
 func (s *Sandbox) ListFiles(path string, limit int) (list []workspace.Listed, more bool, err error) {
-	return workspace.List(s.box.sandbox.Workspace, path, limit)
+	dir, err := s.box.workspace()
+	if err != nil {
+		return nil, false, err
+	}
+	return workspace.List(dir, path, limit)
 }
 
 // Plan is the digest of the plan in force.

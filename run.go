@@ -259,10 +259,10 @@ func explainStart(err error, dir string, with company) error {
 			Remedy: "wait until one has ended, or end one, or make a sandbox with a higher --pids",
 		}}}
 	}
-	remedy := "copy a directory there (--in DIR:NAME), or leave it out to work in /workspace"
+	remedy := "copy a directory there (--in DIR:NAME, Cmd.In in Go), or leave it out to work in /workspace"
 	switch {
 	case with == amongOthers && dir == "/workspace":
-		remedy = "a program before has closed it to all: make a new sandbox"
+		remedy = "a program in the sandbox has just closed it to all: end that one, or make a new sandbox"
 	case with == amongOthers:
 		remedy = "make it in the sandbox first, or leave it out to work in /workspace"
 	}

@@ -365,6 +365,45 @@ func (c *Client) GetFile(ctx context.Context, sandbox, path string, offset int64
 	return r.Body, nil
 }
 
+// CopyIn copies files and directories of the host into a kept sandbox, and gives
+// the manifest, which docs/files.md describes. Sources are absolute.
+func (c *Client) CopyIn(ctx context.Context, sandbox string, in []Input) (manifest json.RawMessage, err error) {
+	for _, i := range in {
+		if err := checkPaths(i.Source, i.Target); err != nil {
+			return nil, err
+		}
+	}
+	return manifest, c.call(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(sandbox)+"/in", CopyIn{in}, &manifest)
+}
+
+// CopyOut copies a directory below /workspace, "" or "." being /workspace
+// itself, to a directory of the host, which is made or is empty, and gives the
+// manifest.
+func (c *Client) CopyOut(ctx context.Context, sandbox, path, dir string) (manifest json.RawMessage, err error) {
+	if path == "." {
+		path = ""
+	}
+	if path != "" {
+		if _, err := filePath(sandbox, "out", path); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkPaths(path, dir); err != nil {
+		return nil, err
+	}
+	return manifest, c.call(ctx, "POST", "/v1/sandboxes/"+url.PathEscape(sandbox)+"/out", CopyOut{path, dir}, &manifest)
+}
+
+// checkPaths refuses what JSON would change.
+func checkPaths(paths ...string) error {
+	for _, p := range paths {
+		if !utf8.ValidString(p) {
+			return &Error{Problems: []Problem{{What: fmt.Sprintf("cannot copy %q", p), Rule: "it is not UTF-8, and a server is asked in JSON", Remedy: "give it, or a directory above it, another name"}}}
+		}
+	}
+	return nil
+}
+
 // ListFiles lists a directory below /workspace, "" or "." being /workspace
 // itself.
 func (c *Client) ListFiles(ctx context.Context, sandbox, path string) (l FileList, err error) {

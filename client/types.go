@@ -73,6 +73,20 @@ type Input struct {
 	Target string `json:"target,omitempty"`
 }
 
+// CopyIn asks for files of the host in a kept sandbox.
+type CopyIn struct {
+	In []Input `json:"in"`
+}
+
+// CopyOut asks for a directory of a kept sandbox on the host.
+type CopyOut struct {
+	// Path is the directory below /workspace; empty means /workspace itself.
+	Path string `json:"path,omitempty"`
+	// Out is the directory of the host, absolute, that receives what is in it: it
+	// is made, or is empty.
+	Out string `json:"out"`
+}
+
 // Types of Event.
 const (
 	EventStarted = "started" // the request was accepted; ID is set

@@ -80,7 +80,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 	if len(q.Args) == 0 {
 		return failed(http.StatusBadRequest, "cannot run: there is no program", "name one in args")
 	}
-	if err := hostPaths(q); err != nil {
+	if err := hostPaths(q.In, q.Out); err != nil {
 		return err
 	}
 	wall, err := timeOf(q)
@@ -128,10 +128,10 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, q client.RunReq
 
 // hostPaths refuses paths of the host that are relative: they would begin where
 // the server was started, which the caller does not know.
-func hostPaths(q client.RunRequest) error {
-	paths := []string{q.Out}
-	for _, in := range q.In {
-		paths = append(paths, in.Source)
+func hostPaths(in []client.Input, out string) error {
+	paths := []string{out}
+	for _, i := range in {
+		paths = append(paths, i.Source)
 	}
 	for _, p := range paths {
 		if p != "" && !filepath.IsAbs(p) {
@@ -160,9 +160,7 @@ func command(q client.RunRequest, one *run) isolate.Cmd {
 		Args: q.Args, Env: q.Env, Dir: q.Dir, Out: q.Out, Started: one.started,
 		Stdout: one.log.stream(client.EventStdout), Stderr: one.log.stream(client.EventStderr),
 	}
-	for _, in := range q.In {
-		c.In = append(c.In, isolate.Input{Source: in.Source, Target: in.Target})
-	}
+	c.In = inputs(q.In)
 	if q.Input != nil {
 		c.Stdin = bytes.NewReader(q.Input)
 	}

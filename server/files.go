@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/workspace"
 )
 
 // listMax is how many entries of a directory are listed.
@@ -20,7 +22,7 @@ const listMax = 10000
 // fileError gives an error of a path in a sandbox its status.
 func fileError(path string, err error) error {
 	what := fmt.Sprintf("cannot use %q: %v", path, err)
-	status, remedy := http.StatusUnprocessableEntity, "give the path of a file below /workspace, without links in it"
+	status, remedy := http.StatusUnprocessableEntity, "give the path of a file below /workspace, without links in it; a directory is copied with POST …/in and POST …/out: isolate sandbox put or get SANDBOX PATH, and then the directory of the host"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what, status = fmt.Sprintf("cannot find %q: there is no such file or directory", path), http.StatusNotFound
@@ -114,4 +116,82 @@ func (s *Server) putFile(w http.ResponseWriter, r *http.Request) error {
 		return fileError(r.PathValue("path"), err)
 	}
 	return answer(w, http.StatusOK, client.Written{Path: e.Path, Size: e.Size, Mode: e.Mode, SHA256: e.SHA256})
+}
+
+// inputs are those of a request.
+func inputs(list []client.Input) (in []isolate.Input) {
+	for _, i := range list {
+		in = append(in, isolate.Input(i))
+	}
+	return in
+}
+
+// copying finds the sandbox of a request that copies files of the host; release
+// must follow. Who sees other files by the same paths is refused.
+func (s *Server) copying(r *http.Request) (*kept, error) {
+	if who, is := r.Context().Value(peerKey{}).(peer); is {
+		if why := s.self.elsewhere(who); why != "" {
+			return nil, failed(http.StatusUnprocessableEntity, "cannot copy files for this process: "+why+", so that a path means another file to the server", "start isolate serve where the files are, or send them one by one: PUT and GET …/files/PATH")
+		}
+	}
+	return s.kept.use(r.PathValue("id"))
+}
+
+// copyIn copies files and directories of the host into a sandbox, and answers
+// with the manifest.
+func (s *Server) copyIn(w http.ResponseWriter, r *http.Request) error {
+	var q client.CopyIn
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	if len(q.In) == 0 {
+		return failed(http.StatusBadRequest, "cannot copy: no file is named", "name files and directories of the host in in")
+	}
+	if err := hostPaths(q.In, ""); err != nil {
+		return err
+	}
+	k, err := s.copying(r)
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	m, err := k.sandbox.CopyIn(r.Context(), inputs(q.In))
+	if errors.Is(err, workspace.ErrLimit) {
+		return failed(http.StatusInsufficientStorage, err.Error(), "")
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, m)
+}
+
+// copyOut copies a directory of a sandbox to the host, and answers with the
+// manifest.
+func (s *Server) copyOut(w http.ResponseWriter, r *http.Request) error {
+	var q client.CopyOut
+	if err := decode(r, &q); err != nil {
+		return err
+	}
+	if q.Out == "" {
+		return failed(http.StatusBadRequest, "cannot copy: no directory is named that the files go to", "name one in out")
+	}
+	if err := hostPaths(nil, q.Out); err != nil {
+		return err
+	}
+	k, err := s.copying(r)
+	if err != nil {
+		return err
+	}
+	defer s.kept.release(k)
+	m, err := k.sandbox.CopyOutOf(r.Context(), q.Path, q.Out)
+	var source *workspace.SourceError
+	switch {
+	case errors.As(err, &source) && errors.Is(err, unix.ENOTDIR):
+		return failed(http.StatusUnprocessableEntity, fmt.Sprintf("cannot copy %q: it is no directory", q.Path), "get a file with GET …/files/PATH: isolate sandbox get SANDBOX FILE >FILE; links are not followed")
+	case errors.As(err, &source):
+		return fileError(q.Path, source.Err)
+	case err != nil:
+		return err
+	}
+	return answer(w, http.StatusOK, m)
 }

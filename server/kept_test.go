@@ -92,6 +92,40 @@ func TestRefusalsAreProblems(t *testing.T) {
 	}
 }
 
+// Paths of the host mean what they mean to who asks, or are refused.
+func TestCopyRefusals(t *testing.T) {
+	l := newLab(t, isolate.Options{}, server.Options{})
+	s, err := l.NewSandbox(t.Context(), client.SandboxRequest{Policy: weak})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyIn := func(in ...client.Input) func() error {
+		return func() error { _, err := l.CopyIn(t.Context(), s.ID, in); return err }
+	}
+	copyOut := func(path, dir string) func() error {
+		return func() error { _, err := l.CopyOut(t.Context(), s.ID, path, dir); return err }
+	}
+	for name, c := range map[string]struct {
+		do   func() error
+		what string
+	}{
+		"relative":     {copyIn(client.Input{Source: "kept_test.go"}), `cannot use path "kept_test.go": it is relative`},
+		"nothing":      {copyIn(), "cannot copy: no file is named"},
+		"no source":    {copyIn(client.Input{Target: "x"}), `cannot copy "" into the workspace`},
+		"the bridge's": {copyIn(client.Input{Source: "/etc/hostname", Target: "_rpc/x"}), `cannot copy "/etc/hostname" into the workspace as "_rpc/x"`},
+		"no text":      {copyIn(client.Input{Source: "/\xff"}), `cannot copy "/\xff"`},
+		"relative out": {copyOut("", "out"), `cannot use path "out": it is relative`},
+		"no out":       {copyOut("", ""), "cannot copy: no directory is named"},
+		"out of it":    {copyOut("../x", t.TempDir()), `cannot use "../x"`},
+		"no parent":    {copyOut(".", "/nowhere/out"), `cannot copy the workspace to "/nowhere/out"`},
+	} {
+		var refused *client.Error
+		if err := c.do(); !errors.As(err, &refused) || !strings.HasPrefix(refused.Problems[0].What, c.what) || refused.Problems[0].Remedy == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A sandbox that ends between the head of a request and its body is told as one
 // that is not there.
 func TestEndedWhileAsked(t *testing.T) {

@@ -75,24 +75,35 @@ func (s self) admits(p peer) bool { return p.uid == s.uid || p.uid == 0 }
 // admitted has the rights of the server's user. It keeps promises: a command
 // means the same with a server and without.
 func (s self) unlike(p peer, groups []int) string {
-	proc := "/proc/" + strconv.Itoa(p.pid)
 	slices.Sort(groups)
-	switch mounts, err := os.Readlink(proc + "/ns/mnt"); {
-	case p.uid != s.uid || p.gid != s.gid || !slices.Equal(groups, s.groups):
+	if p.uid != s.uid || p.gid != s.gid || !slices.Equal(groups, s.groups) {
 		return "it has another user or other groups"
+	}
+	if why := s.elsewhere(p); why != "" {
+		return why
+	}
+	if image, err := os.Stat(procOf(p) + "/exe"); err != nil || !os.SameFile(image, s.image) {
+		return "it is another build"
+	}
+	return ""
+}
+
+// elsewhere says why a path means another file to the peer; "" is that it does
+// not.
+func (s self) elsewhere(p peer) string {
+	switch mounts, err := os.Readlink(procOf(p) + "/ns/mnt"); {
 	case p.pid == 0 || err != nil:
 		return "its process cannot be seen"
 	case mounts != s.mounts:
 		return "it sees other mounts"
 	}
-	if root, err := os.Stat(proc + "/root"); err != nil || !os.SameFile(root, s.root) {
+	if root, err := os.Stat(procOf(p) + "/root"); err != nil || !os.SameFile(root, s.root) {
 		return "it has another root directory"
-	}
-	if image, err := os.Stat(proc + "/exe"); err != nil || !os.SameFile(image, s.image) {
-		return "it is another build"
 	}
 	return ""
 }
+
+func procOf(p peer) string { return "/proc/" + strconv.Itoa(p.pid) }
 
 // maxGroups is what Linux lets a process have (NGROUPS_MAX).
 const maxGroups = 65536

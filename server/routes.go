@@ -18,6 +18,7 @@ import (
 	"github.com/isolate-run/isolate/internal/strictjson"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
+	"github.com/isolate-run/isolate/workspace"
 )
 
 // level is how much a route lets its caller do, least first. Who may do what
@@ -77,6 +78,8 @@ var routes = []route{
 	{"POST", "/v1/sandboxes/{id}/net", levelRun, maxBody, (*Server).grantNet},
 	{"POST", "/v1/sandboxes/{id}/kill", levelRun, noBody, (*Server).killSandbox},
 	{"POST", "/v1/sandboxes/{id}/runs", levelRun, maxBody, (*Server).postSandboxRun},
+	{"POST", "/v1/sandboxes/{id}/in", levelRun, maxBody, (*Server).copyIn},
+	{"POST", "/v1/sandboxes/{id}/out", levelRun, maxBody, (*Server).copyOut},
 	{"GET", "/v1/sandboxes/{id}/list/{path...}", levelObserve, noBody, (*Server).listFiles},
 	{"GET", "/v1/sandboxes/{id}/files/{path...}", levelObserve, noBody, (*Server).getFile},
 	{"PUT", "/v1/sandboxes/{id}/files/{path...}", levelRun, streamed, (*Server).putFile},
@@ -163,6 +166,7 @@ func failed(status int, what, remedy string) *failure {
 func problemsOf(err error) []client.Problem {
 	var own *failure
 	var refusal *plan.Refusal
+	var files *workspace.Refusal
 	var wrong *policy.DecodeError
 	var list []client.Problem
 	switch {
@@ -170,6 +174,10 @@ func problemsOf(err error) []client.Problem {
 		return own.problems
 	case errors.As(err, &refusal) && len(refusal.Problems) > 0:
 		for _, p := range refusal.Problems {
+			list = append(list, client.Problem(p))
+		}
+	case errors.As(err, &files) && len(files.Problems) > 0:
+		for _, p := range files.Problems {
 			list = append(list, client.Problem(p))
 		}
 	case errors.As(err, &wrong):
@@ -190,6 +198,7 @@ func problemsOf(err error) []client.Problem {
 func statusOf(err error) int {
 	var own *failure
 	var refusal *plan.Refusal
+	var files *workspace.Refusal
 	var wrong *policy.DecodeError
 	var over *isolate.OverCapacityError
 	switch {
@@ -197,7 +206,7 @@ func statusOf(err error) int {
 		return own.status
 	case errors.As(err, &wrong):
 		return http.StatusBadRequest
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal), errors.As(err, &files):
 		return http.StatusUnprocessableEntity
 	case errors.As(err, &over):
 		return http.StatusServiceUnavailable

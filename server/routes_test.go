@@ -79,7 +79,7 @@ func TestOpenAPISchemas(t *testing.T) {
 		Problems []client.Problem `json:"problems"`
 	}]()}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[client.Problem](), reflect.TypeFor[client.Run](), reflect.TypeFor[client.RunRequest](), reflect.TypeFor[client.Input](),
+		reflect.TypeFor[client.Problem](), reflect.TypeFor[client.Run](), reflect.TypeFor[client.RunRequest](), reflect.TypeFor[client.Input](), reflect.TypeFor[client.CopyIn](), reflect.TypeFor[client.CopyOut](),
 		reflect.TypeFor[client.Event](), reflect.TypeFor[client.SandboxRequest](), reflect.TypeFor[client.Sandbox](), reflect.TypeFor[client.NetGrant](), reflect.TypeFor[client.NetGranted](), reflect.TypeFor[client.File](),
 		reflect.TypeFor[client.FileList](), reflect.TypeFor[client.Written](), reflect.TypeFor[client.Version](), reflect.TypeFor[client.Stats](), reflect.TypeFor[client.PoolStats](),
 	} {

@@ -31,22 +31,50 @@ const bridgeDir = "_rpc"
 // copied so far stay there, never half of one after an error; the Manifest
 // with an error lists them.
 func CopyOut(ctx context.Context, dir *os.File, host string, lim Limits) (Manifest, error) {
+	return CopyOutOf(ctx, dir, "", host, lim)
+}
+
+// SourceError is the error of a directory of the workspace that cannot be copied.
+type SourceError struct {
+	Path string
+	Err  error
+}
+
+func (e *SourceError) Error() string {
+	return fmt.Sprintf("cannot copy %s: %v", dirfd.Shown(e.Path), e.Err)
+}
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// CopyOutOf is CopyOut of the directory rel beneath dir; "" is dir itself. What it
+// holds is judged by its path beneath dir, which the Manifest has, too. The error
+// is a *SourceError if there is no such directory; links are not followed.
+func CopyOutOf(ctx context.Context, dir *os.File, rel, host string, lim Limits) (Manifest, error) {
 	lim, err := lim.filled()
 	if err != nil {
 		return Manifest{}, err
 	}
-	src, err := dirfd.Reopen(dir)
+	from := place{}
+	if rel == "" {
+		from.src, err = dirfd.Reopen(dir)
+	} else if from.src, err = dirfd.OpenBeneath(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		err = &SourceError{rel, err}
+	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("cannot copy the workspace: %w", err)
 	}
-	defer src.Close()
-	dst, err := openOutput(host, src)
+	defer from.src.Close()
+	if rel != "" {
+		for name := range strings.SplitSeq(rel, "/") {
+			from = from.within(name)
+		}
+	}
+	from.dst, err = openOutput(host, from.src)
 	if err != nil {
 		return Manifest{}, err
 	}
-	defer dst.Close()
+	defer from.dst.Close()
 	c := &outCopy{ctx: ctx, lim: lim, names: lim.MaxFiles, buf: make([]byte, bufSize), m: Manifest{Files: []Entry{}}}
-	err = c.directory(place{src: src, dst: dst})
+	err = c.directory(from)
 	if err != nil {
 		err = fmt.Errorf("cannot copy the workspace to %q: %w", host, err)
 	}
@@ -77,6 +105,13 @@ type place struct {
 
 func (p place) below(name string) string {
 	return strings.Join(append(slices.Clip(p.path), name), "/")
+}
+
+// within is the place of a directory in p, whose handles are still p's.
+func (p place) within(name string) place {
+	p.path, p.folded = append(slices.Clip(p.path), name), append(slices.Clip(p.folded), fold(name))
+	p.inGit = p.inGit || isGitDirectory(p.folded, nil)
+	return p
 }
 
 func (c *outCopy) directory(p place) error {
@@ -165,10 +200,9 @@ func (c *outCopy) enter(p place, name, rel string, st unix.Stat_t, twin string) 
 	}
 	defer dst.Close()
 	c.m.Dirs++
-	return c.directory(place{
-		src: src, dst: dst, inGit: p.inGit, twin: p.twin || twin != "",
-		path: append(slices.Clip(p.path), name), folded: append(slices.Clip(p.folded), fold(name)),
-	})
+	p = p.within(name)
+	p.src, p.dst, p.twin = src, dst, p.twin || twin != ""
+	return c.directory(p)
 }
 
 func (c *outCopy) file(p place, name, rel string, st unix.Stat_t, twin string) error {

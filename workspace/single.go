@@ -17,6 +17,20 @@ import (
 	"github.com/isolate-run/isolate/internal/dirfd"
 )
 
+// Reclaim gives the owner of dir, a handle of /workspace, the rights to it that a
+// program has taken away. The rights of others, and of what is in it, stay as they
+// are. A program that runs may take them away again.
+func Reclaim(dir *os.File) error {
+	st, err := dirfd.Stat(dir)
+	if err != nil || st.Mode&unix.S_IRWXU == unix.S_IRWXU {
+		return err
+	}
+	if err := dirfd.Chmod(dir, st.Mode&0o7777|unix.S_IRWXU); err != nil {
+		return fmt.Errorf("cannot open the workspace to its owner again: %w", err)
+	}
+	return nil
+}
+
 // OpenFile opens the file rel beneath dir, a handle of /workspace, for reading.
 // Links are not followed, and what is no file is refused.
 func OpenFile(dir *os.File, rel string) (*os.File, error) {

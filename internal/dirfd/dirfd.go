@@ -132,7 +132,7 @@ func checkNew(rel string, perm uint32) error {
 
 // setPerm undoes what the umask took, and closes f when it cannot.
 func setPerm(f *os.File, perm uint32) error {
-	err := control(f, func(fd int) error { return unix.Fchmod(fd, perm) })
+	err := Chmod(f, perm)
 	if err != nil {
 		f.Close()
 	}

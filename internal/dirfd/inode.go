@@ -41,6 +41,12 @@ func Stat(f *os.File) (unix.Stat_t, error) {
 	return st, nil
 }
 
+// Chmod sets the mode of what is open. It needs a handle that was not opened with
+// O_PATH.
+func Chmod(f *os.File, mode uint32) error {
+	return control(f, func(fd int) error { return unix.Fchmod(fd, mode) })
+}
+
 // Lstat says what the entry called name in dir is at this moment, without
 // opening it. It is for choosing what to do next, not for trusting: what an
 // open then gives may be something else.

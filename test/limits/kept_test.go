@@ -232,8 +232,8 @@ func TestLimitsKeptOOM(t *testing.T) {
 	ended(t, in(t, sb, "sleep 0.3; exit 3"), isolate.ReasonExit)
 }
 
-// C 29, 34: who starts one program too many, or comes after a program that has
-// closed the workspace, is told what to do.
+// C 29, 34: who starts one program too many is told what to do. A program that
+// closes the workspace locks nobody out of the sandbox.
 func TestLimitsKeptRefusals(t *testing.T) {
 	l := newLab(t, isolate.Options{})
 	sb := l.kept(t, isolate.Policy{PIDs: 2})
@@ -253,9 +253,23 @@ func TestLimitsKeptRefusals(t *testing.T) {
 	}
 	cancel()
 	busy.Wait()
+	in(t, sb, "echo kept >a; chmod 0 /workspace")
+	ended(t, in(t, sb, "test $(cat a) = kept && chmod 0 /workspace"), isolate.ReasonExit)
+	if list, _, err := sb.ListFiles("", 10); err != nil || len(list) != 1 {
+		t.Errorf("a closed workspace: listed %v, %v", list, err)
+	}
 	in(t, sb, "chmod 0 /workspace")
-	_, err = sb.Run(context.Background(), isolate.Cmd{Args: []string{"true"}})
-	if err == nil || !strings.Contains(err.Error(), "make a new sandbox") {
+	if _, err := sb.PutFile(context.Background(), "b/c", 0o644, strings.NewReader("put")); err != nil {
 		t.Errorf("a closed workspace: %v", err)
+	}
+	in(t, sb, "chmod 0 /workspace")
+	if f, err := sb.OpenFile("a"); err != nil {
+		t.Errorf("a closed workspace: %v", err)
+	} else {
+		f.Close()
+	}
+	in(t, sb, "chmod 0 /workspace")
+	if m, err := sb.CopyOut(context.Background(), filepath.Join(t.TempDir(), "out")); err != nil || len(m.Files) != 2 {
+		t.Errorf("a closed workspace: copied %v, %v", m, err)
 	}
 }

@@ -29,12 +29,12 @@ func closing(res isolate.Result, r request) []string {
 		}
 	}
 	if skipped(res.In) > 0 {
-		say(notCopied(res.In.Skipped, "in"))
+		say(notCopied(res.In.Skipped, "in", "--meta"))
 	}
 	if skipped(res.Out) > 0 {
-		say(notCopied(res.Out.Skipped, "out"))
+		say(notCopied(res.Out.Skipped, "out", "--meta"))
 	}
-	if text := actedOn(res.Out); text != "" {
+	if text := actedOn(res.Out, "--meta"); text != "" {
 		say(text)
 	}
 	lines = append(lines, troubles(res.Calls)...)

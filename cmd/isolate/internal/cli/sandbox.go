@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
 	"github.com/isolate-run/isolate/internal/plaintext"
 	"github.com/isolate-run/isolate/plan"
@@ -73,10 +75,14 @@ func (a *app) policyText(f flags) ([]byte, []plan.Problem) {
 }
 
 func (a *app) sandboxPutCommand() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "put [flags] sandbox file", Short: sandboxPutShort, Long: sandboxPutLong, Annotations: map[string]string{flagsAnywhere: ""}}, remoteFlags(flagSpec{name: "mode", kind: "OCTAL"}), takesSome,
+	specs := remoteFlags(flagSpec{name: "mode", kind: "OCTAL"}, flagSpec{name: "json", kind: kindSwitch, alone: "true"})
+	return a.remote(&cobra.Command{Use: "put [flags] sandbox name [source]", Short: sandboxPutShort, Long: sandboxPutLong, Annotations: map[string]string{flagsAnywhere: ""}}, specs, takesSome,
 		func(ctx context.Context, c *client.Client, f asked, args []string) error {
-			if len(args) != 2 {
-				return wantsFile("put", "<FILE")
+			if len(args) == 3 && f.text["mode"] == "" {
+				return a.putTree(ctx, c, f, args)
+			}
+			if len(args) != 2 || f.on["json"] {
+				return wantsFile("put", args)
 			}
 			mode := uint64(0o644)
 			if text := f.text["mode"]; text != "" {
@@ -90,11 +96,59 @@ func (a *app) sandboxPutCommand() *cobra.Command {
 		})
 }
 
+// putTree copies a file or directory of the host to a name in the sandbox.
+func (a *app) putTree(ctx context.Context, c *client.Client, f asked, args []string) error {
+	source, err := a.abs(args[2])
+	if err != nil {
+		return err
+	}
+	in := client.Input{Source: source, Target: args[1]}
+	if in.Target == "." {
+		in.Target = ""
+	}
+	m, err := c.CopyIn(ctx, args[0], []client.Input{in})
+	if err != nil {
+		return err
+	}
+	return a.copied(f, m, "in")
+}
+
+// copied prints the manifest of a copy if that is wanted, and else what in it
+// one has to know.
+func (a *app) copied(f asked, text json.RawMessage, way string) error {
+	if f.on["json"] {
+		return a.asJSON(text)
+	}
+	var m isolate.Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return fmt.Errorf("cannot read what was copied: %w", err)
+	}
+	if skipped(&m) > 0 {
+		fmt.Fprintln(a.stderr, "isolate: "+notCopied(m.Skipped, way, "--json"))
+	}
+	if text := actedOn(&m, "--json"); text != "" {
+		fmt.Fprintln(a.stderr, "isolate: "+text)
+	}
+	return nil
+}
+
 func (a *app) sandboxGetCommand() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "get [flags] sandbox file", Short: sandboxGetShort, Long: sandboxGetLong}, remoteFlags(), takesSome,
-		func(ctx context.Context, c *client.Client, _ asked, args []string) error {
-			if len(args) != 2 {
-				return wantsFile("get", ">FILE")
+	specs := remoteFlags(flagSpec{name: "json", kind: kindSwitch, alone: "true"})
+	return a.remote(&cobra.Command{Use: "get [flags] sandbox name [target]", Short: sandboxGetShort, Long: sandboxGetLong, Annotations: map[string]string{flagsAnywhere: ""}}, specs, takesSome,
+		func(ctx context.Context, c *client.Client, f asked, args []string) error {
+			if len(args) == 3 {
+				dir, err := (&reader{app: a}).outOf(args[2])
+				if err != nil {
+					return err
+				}
+				m, err := c.CopyOut(ctx, args[0], args[1], dir)
+				if err != nil {
+					return err
+				}
+				return a.copied(f, m, "out")
+			}
+			if len(args) != 2 || f.on["json"] {
+				return wantsFile("get", args)
 			}
 			from, err := c.GetFile(ctx, args[0], args[1], 0)
 			if err != nil {

@@ -75,16 +75,18 @@ func dropped(n int64, stream string, p policy.Policy) string {
 	return fmt.Sprintf("%d bytes in the middle of %s are left out: it passed the output limit (%v); raise it with --output", n, stream, p.Output)
 }
 
-func notCopied(list []workspace.Entry, way string) string {
+// notCopied says what was left out, and which flag lists all of it.
+func notCopied(list []workspace.Entry, way, flag string) string {
 	files := "1 file was"
 	if len(list) > 1 {
 		files = fmt.Sprintf("%d files were", len(list))
 	}
-	return fmt.Sprintf("%s not copied %s, first %q: %s; --meta lists them", files, way, list[0].Path, list[0].Why)
+	return fmt.Sprintf("%s not copied %s, first %q: %s; %s lists them", files, way, list[0].Path, list[0].Why, flag)
 }
 
-// actedOn says which of the files copied out are none to be left unread.
-func actedOn(m *isolate.Manifest) string {
+// actedOn says which of the files copied out are none to be left unread, and
+// which flag lists them.
+func actedOn(m *isolate.Manifest, flag string) string {
 	if m == nil {
 		return ""
 	}
@@ -105,7 +107,7 @@ func actedOn(m *isolate.Manifest) string {
 	case 1:
 		return fmt.Sprintf("tools of the host act on a file that was copied out, %q: %s; read it first", first, kind)
 	}
-	return fmt.Sprintf("tools of the host act on %d of the files that were copied out, first %q: %s; read them first; --meta lists them", n, first, kind)
+	return fmt.Sprintf("tools of the host act on %d of the files that were copied out, first %q: %s; read them first; %s lists them", n, first, kind, flag)
 }
 
 // howFailed says in one phrase how a program failed.

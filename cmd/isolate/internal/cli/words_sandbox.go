@@ -30,12 +30,22 @@ faster.
 
 Flags stand before the sandbox; what is behind it is the program's own.`
 
-	sandboxPutShort = "write standard input to a file of a kept sandbox"
-	sandboxPutLong  = `The file is named from /workspace on, and is there whole or not at all. Links
+	sandboxPutShort = "write standard input, or a file or directory, into a kept sandbox"
+	sandboxPutLong  = `Without a source, standard input becomes the file of that name. A source is a
+file or directory of the host, copied as "isolate exec --in" copies it: what is
+in a directory goes into the one of that name, and into the workspace itself if
+the name is ".".
+
+Files are named from /workspace on, and are there whole or not at all. Links
 are not followed.`
 
-	sandboxGetShort = "write a file of a kept sandbox to standard output"
-	sandboxGetLong  = "The file is named from /workspace on. Links are not followed."
+	sandboxGetShort = "write a file of a kept sandbox to standard output, or copy a directory"
+	sandboxGetLong  = `Without a target, the file of that name is written to standard output. A target
+is a directory of the host that is empty or not there: what is in the directory
+of that name is copied to it as "isolate exec --out" does, and the whole
+workspace if the name is ".".
+
+Files are named from /workspace on. Links are not followed.`
 
 	sandboxLsShort = "list a directory of a kept sandbox"
 	sandboxLsLong  = `The directory is named from /workspace on, which is listed itself if none is
@@ -97,8 +107,21 @@ func sandboxHabits(command string) []habits {
 	return nil
 }
 
-func wantsFile(command, stream string) error {
-	return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot %s: a sandbox and one file are wanted", command), Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s", command, stream)}}}
+// wantsFile is said of arguments, or flags beside them, from which it is not
+// clear what is to be copied.
+func wantsFile(command string, args []string) error {
+	stream, host, own := "<FILE", "SOURCE", "--mode is for standard input, --json for a source"
+	if command == "get" {
+		stream, host, own = ">FILE", "TARGET", "--json is for a target"
+	}
+	p := plan.Problem{
+		What:   fmt.Sprintf("cannot %s: a sandbox and a name in it are wanted, and at most one path of the host", command),
+		Remedy: fmt.Sprintf("isolate sandbox %s SANDBOX NAME %s\nisolate sandbox %s SANDBOX NAME %s", command, stream, command, host),
+	}
+	if len(args) == 2 || len(args) == 3 {
+		p.What = fmt.Sprintf("cannot %s with these flags: %s", command, own)
+	}
+	return &plan.Refusal{Problems: []plan.Problem{p}}
 }
 
 func flagBehindSandbox(sandbox, typed string) plan.Problem {
