@@ -21,7 +21,7 @@ func gatherFacts(base *container.Base, o Options, checks []host.Check) plan.Fact
 	f := plan.Facts{
 		EUID: os.Geteuid(), EGID: os.Getegid(),
 		CPUs:           runtime.NumCPU(),
-		HardLimits:     hardLimits(),
+		Caller:         OwnLimits(),
 		CoreHandler:    plan.Have(coreHandler()),
 		LimitsBy:       base.Cgroup.By(),
 		Memory:         plan.Have(base.Cgroup.Has(cgroup.Memory)),
@@ -44,18 +44,6 @@ func gatherFacts(base *container.Base, o Options, checks []host.Check) plan.Fact
 func hasIPv6() bool {
 	_, err := os.Stat("/proc/net/if_inet6")
 	return err == nil
-}
-
-// hardLimits are the hard limits of this process that are limits.
-func hardLimits() map[int]uint64 {
-	hard := map[int]uint64{}
-	for resource := range unix.RLIMIT_RTTIME + 1 {
-		var l unix.Rlimit
-		if unix.Getrlimit(resource, &l) == nil && l.Max != unix.RLIM_INFINITY {
-			hard[resource] = l.Max
-		}
-	}
-	return hard
 }
 
 // coreHandler tells whether crash dumps go to a program or a socket of the

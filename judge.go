@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // judge fills in how the run ended: from what we did (cause), from how the
@@ -71,14 +72,18 @@ func spent(used, limit time.Duration) bool {
 	return limit > 0 && used >= limit-limit/10
 }
 
-// callersCPU is the limit of processor time that this process has itself and
-// passes on where the policy sets none; 0 if there is none.
-func callersCPU(policy time.Duration) time.Duration {
-	var l unix.Rlimit
-	if policy > 0 || unix.Getrlimit(unix.RLIMIT_CPU, &l) != nil || l.Cur > math.MaxInt32 {
+// callersCPU is the limit of processor time that the caller has itself and that
+// is passed on where the policy sets none; 0 if there is none.
+func callersCPU(pl plan.Plan) time.Duration {
+	if pl.Limits.CPUTime > 0 {
 		return 0
 	}
-	return time.Duration(l.Cur) * time.Second
+	for _, l := range pl.Rlimits {
+		if l.Resource == unix.RLIMIT_CPU && l.Soft <= math.MaxInt32 {
+			return time.Duration(l.Soft) * time.Second
+		}
+	}
+	return 0
 }
 
 // attribute names the limit behind a failure. A program that succeeds although
@@ -138,7 +143,7 @@ func (b *box) detail(res *Result, wall time.Duration) string {
 		return "the caller ended the run"
 	case ReasonSignal:
 		text := "ended by signal " + signalName(res.Signal)
-		if own := callersCPU(l.CPUTime); own > 0 && (res.Signal == int(unix.SIGKILL) || res.Signal == int(unix.SIGXCPU)) && res.Usage.CPU >= own-own/4 { // it counts by ticks
+		if own := callersCPU(b.plan); own > 0 && (res.Signal == int(unix.SIGKILL) || res.Signal == int(unix.SIGXCPU)) && res.Usage.CPU >= own-own/4 { // it counts by ticks
 			text += fmt.Sprintf(" after the %s of processor time that the caller's own limit gives (ulimit -t)", own)
 		}
 		return text

@@ -12,6 +12,7 @@ import (
 
 	"github.com/isolate-run/isolate/bridge"
 	"github.com/isolate-run/isolate/container"
+	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/plan"
 	"github.com/isolate-run/isolate/policy"
 )
@@ -92,12 +93,15 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if o.Dir == "" {
 		o.Dir = DefaultDir()
 	}
+	place, err := cgroup.Here()
+	if err != nil {
+		return nil, err
+	}
 	var waiting *container.Waiting
 	var look plan.Look
-	var err error
 	if o.Expect == OneCell {
 		look = plan.LookAhead()
-		if waiting, err = container.Ahead(); err != nil {
+		if waiting, err = container.Ahead(place); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		waiting.Close()
 		return nil, refused(o.Audit, "", "", err)
 	}
-	base, err := container.Open(ctx, o.Dir)
+	base, err := container.Open(ctx, o.Dir, place)
 	if err != nil {
 		waiting.Close()
 		return nil, err
@@ -140,13 +144,17 @@ func DefaultDir() string {
 func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 	// A policy that names host files is resolved each time: they may change. So
 	// is that of a program which runs one: nobody asks for it again.
+	facts, usual := r.factsFor(ctx)
 	if p.Rootfs != "" || len(p.ReadOnly) > 0 || r.options.Expect == OneCell {
-		pl, err := plan.Resolve(p, r.facts)
+		pl, err := plan.Resolve(p, facts)
 		return weakened(pl), err
 	}
 	key, err := plan.Key(p)
 	if err != nil {
-		return plan.Resolve(p, r.facts) // says what is wrong with it
+		return plan.Resolve(p, facts) // says what is wrong with it
+	}
+	if !usual {
+		key += fmt.Sprint(facts.Caller) // a key says itself where it ends
 	}
 	now := time.Now()
 	r.mu.Lock()
@@ -155,7 +163,7 @@ func (r *Runtime) Plan(ctx context.Context, p Policy) (plan.Plan, error) {
 	if ok && now.Before(c.until) {
 		return c.plan, nil
 	}
-	pl, err := plan.Resolve(p, r.facts)
+	pl, err := plan.Resolve(p, facts)
 	if err != nil {
 		return plan.Plan{}, err
 	}

@@ -67,9 +67,9 @@ func DefaultDir(xdgRuntimeDir string, euid int) string {
 	return first
 }
 
-// Open prepares a base in the run-time directory dir and first removes what
-// dead processes left there.
-func Open(ctx context.Context, dir string) (*Base, error) {
+// Open prepares a base in the run-time directory dir, for a process that is at
+// place, and first removes what dead processes left there.
+func Open(ctx context.Context, dir string, place cgroup.Place) (*Base, error) {
 	var random [6]byte
 	_, _ = rand.Read(random[:])
 	b := &Base{id: idPrefix + hex.EncodeToString(random[:])}
@@ -92,11 +92,7 @@ func Open(ctx context.Context, dir string) (*Base, error) {
 	}
 	// written before the cgroups exist: whoever cleans up after us must know
 	// their names, and names that were never made do no harm
-	place, err := cgroup.Here()
-	if err == nil {
-		err = b.noteCgroups(place.Candidates(b.id))
-	}
-	if err != nil {
+	if err := b.noteCgroups(place.Candidates(b.id)); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.Cgroup = place.Open(ctx, b.id, b.hostUID())

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/container/cgroup"
 )
 
 func TestOwnDirRefusals(t *testing.T) {
@@ -90,7 +92,7 @@ func TestCleanKeepsTheLiving(t *testing.T) {
 
 func TestOpenAndClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	b, err := Open(context.Background(), dir)
+	b, err := Open(context.Background(), dir, here(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func TestOpenAndClose(t *testing.T) {
 func TestUmask(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	was := unix.Umask(0o777)
-	b, err := Open(context.Background(), dir)
+	b, err := Open(context.Background(), dir, here(t))
 	unix.Umask(was)
 	if err != nil {
 		t.Fatal(err)
@@ -140,4 +142,14 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("%q in %q: %v, want %v", c.name, c.path, got, c.want)
 		}
 	}
+}
+
+// here is where the test is in the hierarchies.
+func here(t *testing.T) cgroup.Place {
+	t.Helper()
+	place, err := cgroup.Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place
 }

@@ -35,16 +35,15 @@ type Waiting struct {
 	done chan struct{} // closed when proc or err is set
 }
 
-// Ahead is Spawn before Open, for a program that is going to need a cell. It is
-// nil where Open may move this process to another cgroup, as on version 2: who
-// stayed behind could not be born into the keepers' (it would need rights on
-// what is above both), and kept the old one from having controllers. It may have
-// been begun before main (early.go).
-func Ahead() (*Waiting, error) {
-	place, err := cgroup.Here()
-	wanted := err == nil && !place.Movable()
+// Ahead is Spawn before Open, for a program that is going to need a cell and is
+// at place. It is nil where Open may move this process to another cgroup, as on
+// version 2: who stayed behind could not be born into the keepers' (it would
+// need rights on what is above both), and kept the old one from having
+// controllers. It may have been begun before main (early.go).
+func Ahead(place cgroup.Place) (*Waiting, error) {
+	wanted := !place.Movable()
 	if w := takeEarly(wanted); w != nil || !wanted {
-		return w, err
+		return w, nil
 	}
 	return Spawn()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
 
-	"github.com/isolate-run/isolate/container/cgroup"
 	"github.com/isolate-run/isolate/internal/testenv"
 	"github.com/isolate-run/isolate/namespaces"
 )
@@ -61,15 +60,12 @@ func TestEarlyWordsAreTheSame(t *testing.T) {
 // A process that was begun early becomes a keeper in new namespaces.
 func TestEarly(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
-	place, err := cgroup.Here()
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := here(t)
 	if place.Movable() {
 		t.Skip("needs cgroup v1 or hybrid: on v2 nothing is begun early")
 	}
 	beginEarly()
-	w, err := Ahead()
+	w, err := Ahead(place)
 	if err != nil || w.proc == nil || w.proc.image == nil {
 		t.Fatalf("what was begun is not what is there: %+v, %v", w, err)
 	}
@@ -128,7 +124,7 @@ func TestEarlyWithFewDescriptors(t *testing.T) {
 		w.proc.wait()
 		_ = w.control.close()
 	}
-	if place, err := cgroup.Here(); begun == 0 && err == nil && !place.Movable() {
+	if begun == 0 && !here(t).Movable() {
 		t.Error("nothing was begun")
 	}
 }
@@ -267,10 +263,7 @@ func TestWaitingEnds(t *testing.T) {
 // one of a hierarchy without controllers, which is all that this needs.
 func TestNewcomerIsBornInItsGroup(t *testing.T) {
 	testenv.Require(t, testenv.Root)
-	place, err := cgroup.Here()
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := here(t)
 	if place.V2 == "" {
 		testenv.Require(t, testenv.Cgroup2)
 	}

@@ -268,9 +268,9 @@ func hardFiles() uint64 {
 }
 
 // perProgram tells which limits a program gets that its init does not have: one
-// counts the init's own time, the other would hinder the init in its work.
+// counts the init's own time, the others would hinder the init in its work.
 func perProgram(l plan.Rlimit) bool {
-	return l.Resource == unix.RLIMIT_CPU || l.Resource == unix.RLIMIT_NOFILE
+	return l.Resource == unix.RLIMIT_CPU || l.Resource == unix.RLIMIT_NOFILE || l.Resource == unix.RLIMIT_AS
 }
 
 func setRlimit(b *keeper.Builder, l plan.Rlimit) {

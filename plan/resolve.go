@@ -23,9 +23,8 @@ type Facts struct {
 	EUID, EGID int
 	// CPUs is the number of processors the caller may use.
 	CPUs int
-	// HardLimits are the caller's hard limits by resource (RLIMIT_…); what is
-	// missing is not limited.
-	HardLimits map[int]uint64
+	// Caller are the limits of the process that asks.
+	Caller ProcessLimits
 	// CoreHandler is whether kernel.core_pattern hands crash dumps to a program
 	// or a socket of the host.
 	CoreHandler Have
@@ -159,7 +158,7 @@ func (r *resolver) limits() {
 		By: by, Memory: int64(p.Memory), PIDs: p.PIDs, CPUs: p.CPUs, Wall: p.Wall, CPUTime: p.CPUTime,
 		Grace: p.Grace, Output: int64(p.Output), EndOnOutput: p.EndOnOutput == policy.EndRun,
 	}
-	r.plan.Rlimits = r.within(rlimits(p, by == "rlimits"))
+	r.plan.Rlimits = r.inherited(r.within(rlimits(p, by == "rlimits")))
 	r.plan.Disk, r.plan.Inodes = int64(p.Disk), p.Inodes
 }
 

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +17,28 @@ type Rlimit struct {
 	Resource int    `json:"-"`
 	Soft     uint64 `json:"soft"`
 	Hard     uint64 `json:"hard"`
+}
+
+// ProcessLimits are the limits that a process has itself, by resource
+// (RLIMIT_…). What is missing is not limited.
+type ProcessLimits map[int]ProcessLimit
+
+// ProcessLimit is one of them.
+type ProcessLimit struct{ Soft, Hard uint64 }
+
+// Within are the limits of who may go beyond neither l nor outer.
+func (l ProcessLimits) Within(outer ProcessLimits) ProcessLimits {
+	both := maps.Clone(outer)
+	for resource, own := range l {
+		if other, limited := outer[resource]; limited {
+			own = ProcessLimit{min(own.Soft, other.Soft), min(own.Hard, other.Hard)}
+		}
+		if both == nil {
+			both = ProcessLimits{}
+		}
+		both[resource] = own
+	}
+	return both
 }
 
 // forksUnderWay is how far the limit of processes a user has lies above that of
@@ -79,7 +103,8 @@ func seconds(d time.Duration) uint64 { return uint64((d + time.Second - 1) / tim
 // program is held tighter than the policy says.
 func (r *resolver) within(limits []Rlimit) []Rlimit {
 	for i, l := range limits {
-		hard, limited := r.facts.HardLimits[l.Resource]
+		caller, limited := r.facts.Caller[l.Resource]
+		hard := caller.Hard
 		if !limited || l.Hard <= hard {
 			continue
 		}
@@ -91,6 +116,37 @@ func (r *resolver) within(limits []Rlimit) []Rlimit {
 		}
 		if what, setting, shell := r.promised(l, hard); what != "" {
 			r.refuse("cannot allow "+what, fmt.Sprintf("the hard limit of this process is %d", hard), setting+"raise the limit (ulimit -H"+shell+")")
+		}
+	}
+	return limits
+}
+
+type passed struct {
+	name     string
+	resource int
+}
+
+// passedOn are the limits that a policy does not set and that a process passes
+// on to those it starts, by name. What else there is has no effect here.
+var passedOn = []passed{
+	{"cpu", unix.RLIMIT_CPU},
+	{"data", unix.RLIMIT_DATA},
+	{"address space", unix.RLIMIT_AS},
+}
+
+// PassedOn tells whether a limit of the caller itself becomes the program's; of
+// the others the hard ones count, which nobody can exceed.
+func PassedOn(resource int) bool {
+	return slices.ContainsFunc(passedOn, func(l passed) bool { return l.resource == resource })
+}
+
+// inherited adds the caller's own limits to those of the policy, where that sets
+// none.
+func (r *resolver) inherited(limits []Rlimit) []Rlimit {
+	for _, l := range passedOn {
+		own, limited := r.facts.Caller[l.resource]
+		if limited && !slices.ContainsFunc(limits, func(set Rlimit) bool { return set.Resource == l.resource }) {
+			limits = append(limits, Rlimit{l.name, l.resource, own.Soft, own.Hard})
 		}
 	}
 	return limits

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,64 @@ import (
 	"github.com/isolate-run/isolate/policy"
 )
 
+func hardLimits(of map[int]uint64) ProcessLimits {
+	limits := ProcessLimits{}
+	for resource, hard := range of {
+		limits[resource] = ProcessLimit{hard, hard}
+	}
+	return limits
+}
+
+// What the policy does not limit has the caller's own limits; what it limits has
+// the policy's, below the caller's.
+func TestCallersLimitsArePassedOn(t *testing.T) {
+	f := machine(t)
+	f.Caller = ProcessLimits{unix.RLIMIT_CPU: {5, 9}, unix.RLIMIT_AS: {1 << 30, unix.RLIM_INFINITY}, unix.RLIMIT_RTTIME: {1, 1}}
+	find := func(p policy.Policy, resource int) (found []Rlimit) {
+		for _, l := range resolve(t, p, f).Rlimits {
+			if l.Resource == resource {
+				found = append(found, l)
+			}
+		}
+		return found
+	}
+	if l := find(policy.Policy{}, unix.RLIMIT_CPU); len(l) != 1 || l[0].Soft != 5 || l[0].Hard != 9 {
+		t.Errorf("processor time: %+v", l)
+	}
+	if l := find(policy.Policy{CPUTime: 2 * time.Second}, unix.RLIMIT_CPU); len(l) != 1 || l[0].Soft != 4 || l[0].Hard != 5 {
+		t.Errorf("processor time that the policy limits: %+v", l)
+	}
+	if l := find(policy.Policy{}, unix.RLIMIT_AS); len(l) != 1 || l[0].Soft != 1<<30 || l[0].Hard != unix.RLIM_INFINITY {
+		t.Errorf("address space: %+v", l)
+	}
+	if l := find(policy.Policy{}, unix.RLIMIT_RTTIME); len(l) != 0 {
+		t.Errorf("real time: %+v", l)
+	}
+}
+
+// Who asks by way of a process is held within the limits of both.
+func TestProcessLimitsWithin(t *testing.T) {
+	own := ProcessLimits{unix.RLIMIT_CPU: {5, 9}, unix.RLIMIT_AS: {1, 2}}
+	outer := ProcessLimits{unix.RLIMIT_CPU: {7, 7}, unix.RLIMIT_DATA: {3, 3}}
+	want := ProcessLimits{unix.RLIMIT_CPU: {5, 7}, unix.RLIMIT_AS: {1, 2}, unix.RLIMIT_DATA: {3, 3}}
+	if got := own.Within(outer); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := ProcessLimits(nil).Within(outer); !maps.Equal(got, outer) {
+		t.Errorf("without limits of one's own: %v", got)
+	}
+	if len(outer) != 2 {
+		t.Error("the outer limits were changed")
+	}
+}
+
 // A caller's hard limit that is lower than ours lowers what no setting
 // promises: limits.conf with "hard core 0" or LimitMEMLOCK=0 refuse no run.
 func TestHardLimitsLower(t *testing.T) {
 	f := machine(t)
-	f.HardLimits = map[int]uint64{
+	f.Caller = hardLimits(map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_SIGPENDING: 7, unix.RLIMIT_STACK: 1 << 20, unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_AS: 1,
-	}
+	})
 	want := map[int][2]uint64{
 		unix.RLIMIT_CORE: {0, 0}, unix.RLIMIT_MEMLOCK: {0, 0}, unix.RLIMIT_SIGPENDING: {7, 7}, unix.RLIMIT_STACK: {1 << 20, 1 << 20},
 		unix.RLIMIT_NOFILE: {policy.DefaultFiles, policy.DefaultFiles},
@@ -50,7 +102,7 @@ func TestHardLimitsRefuse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := machine(t)
-			f.HardLimits = map[int]uint64{tt.resource: tt.hard}
+			f.Caller = hardLimits(map[int]uint64{tt.resource: tt.hard})
 			if tt.weak {
 				f.Memory = No
 				tt.policy.Allow, tt.instead.Allow = []policy.Weakening{policy.WeakLimits}, []policy.Weakening{policy.WeakLimits}
@@ -73,7 +125,7 @@ func TestCoreHandlerNeedsALimitOfOne(t *testing.T) {
 	f := machine(t)
 	f.CoreHandler = Yes
 	resolve(t, policy.Policy{}, f)
-	f.HardLimits = map[int]uint64{unix.RLIMIT_CORE: 0}
+	f.Caller = hardLimits(map[int]uint64{unix.RLIMIT_CORE: 0})
 	_, err := Resolve(policy.Policy{}, f)
 	var r *Refusal
 	if !errors.As(err, &r) || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Remedy, "ulimit -Hc") {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/client"
+	"github.com/isolate-run/isolate/plan"
 )
 
 // The door is how a whole command line comes to the server. package client has
@@ -40,8 +41,13 @@ type Call struct {
 	// Signals are those the process outside got. It is closed at the end.
 	Signals <-chan syscall.Signal
 
-	// Started is for the Cmd of the program that the command line runs.
+	// Limits are those of the process outside.
+	Limits plan.ProcessLimits
+
+	// Started is for the Cmd of the program that the command line runs, and Used
+	// is to be told what that used when it has ended.
 	Started func(isolate.Running)
+	Used    func(isolate.Usage)
 
 	run  *run
 	exit func(code int)
@@ -77,6 +83,11 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		refer(conn)
 		return
 	}
+	// the kernel says them, as it says who is there
+	if call.Limits, err = isolate.LimitsOf(who.pid); err != nil {
+		refer(conn)
+		return
+	}
 	_ = conn.SetReadDeadline(time.Time{})
 
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -87,7 +98,7 @@ func (s *Server) door(conn *net.UnixConn, who peer, first parcel) {
 		return
 	}
 	defer s.runs.end(call.run)
-	call.Started = call.run.started
+	call.Started, call.Used = call.run.started, call.run.used
 	call.exit = func(code int) {
 		call.run.exited(code)
 		_, _ = conn.Write([]byte{client.DoorExit, byte(code)})

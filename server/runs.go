@@ -42,6 +42,7 @@ type run struct {
 	code   *int
 	result *isolate.Result
 	probe  *isolate.Running // nil before the program has started
+	usage  isolate.Usage    // of one that has ended
 	err    error
 	done   chan struct{}
 }
@@ -201,7 +202,14 @@ func (r *run) finished(res isolate.Result, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.result, r.err, r.code = &res, err, &code
+	r.result, r.err, r.code, r.usage = &res, err, &code, res.Usage
+}
+
+// used notes what the program has used.
+func (r *run) used(u isolate.Usage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.usage, r.probe = u, nil
 }
 
 // started is told when the program runs.
@@ -222,9 +230,9 @@ func (r *run) describe() client.Run {
 	if !r.ended.IsZero() {
 		d.State, d.Ended = client.StateEnded, &r.ended
 	}
+	d.CPU, d.Memory = r.usage.CPU, r.usage.Memory
 	if r.result != nil {
 		d.Result, _ = json.Marshal(r.result)
-		d.CPU, d.Memory = r.result.Usage.CPU, r.result.Usage.Memory
 	} else if r.probe != nil && r.ended.IsZero() {
 		if u, err := r.probe.Usage(); err == nil {
 			d.CPU, d.Memory = u.CPU, u.Memory

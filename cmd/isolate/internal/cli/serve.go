@@ -206,12 +206,14 @@ func listen(s serveSettings) (*net.UnixListener, error) {
 // served is the runtime of a server as one command sees it: it stays open.
 type served struct {
 	*isolate.Runtime
-	started func(isolate.Running)
+	call *server.Call
 }
 
 func (s served) Run(ctx context.Context, p isolate.Policy, c isolate.Cmd) (isolate.Result, error) {
-	c.Started = s.started
-	return s.Runtime.Run(ctx, p, c)
+	c.Started = s.call.Started
+	res, err := s.Runtime.Run(ctx, p, c)
+	s.call.Used(res.Usage)
+	return res, err
 }
 
 func (served) Close() error { return nil }
@@ -224,7 +226,7 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, lacks []plan.Problem, 
 		stdin: c.Files[0], stdout: c.Files[1], stderr: c.Files[2],
 		getenv:  func(name string) (string, bool) { v, ok := c.Env[name]; return v, ok },
 		dir:     c.Dir,
-		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt, c.Started}, nil },
+		open:    func(context.Context, isolate.Options) (runtime, error) { return served{rt, c}, nil },
 		lending: c.Tools,
 		via:     viaServer,
 		lacks:   lacks,
@@ -234,7 +236,7 @@ func answerCall(ctx context.Context, rt *isolate.Runtime, lacks []plan.Problem, 
 			return calledDescriptor(c, n)
 		},
 	}
-	c.Exit(a.answer(ctx, c.Args[1:]))
+	c.Exit(a.answer(isolate.WithProcessLimits(ctx, c.Limits), c.Args[1:]))
 	a.behind.Wait()
 	signals.wait()
 }
