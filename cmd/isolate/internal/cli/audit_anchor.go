@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/isolate-run/isolate/audit"
@@ -38,21 +39,38 @@ func (a *app) anchor(text string) audit.Anchor {
 	return audit.FileAnchor(text)
 }
 
+// recaller is an anchor that can be asked only as long as somebody waits.
+type recaller interface {
+	audit.Anchor
+	recall(context.Context) ([]byte, error)
+}
+
+// awaited is an anchor that is asked what it remembers until ctx ends. What it is
+// to remember, it is given to the end: that is of a run that has been.
+type awaited struct {
+	recaller
+	ctx context.Context
+}
+
+func (w awaited) Recall() ([]byte, error) { return w.recall(w.ctx) }
+
 // urlAnchor remembers by POST and recalls by GET.
 type urlAnchor string
 
-var _ audit.Anchor = urlAnchor("")
+var _ recaller = urlAnchor("")
 
 func (u urlAnchor) Remember(msg []byte) error {
-	_, err := u.do(http.MethodPost, msg)
+	_, err := u.do(context.Background(), http.MethodPost, msg)
 	return err
 }
 
 // Recall takes 404 for "nothing yet".
-func (u urlAnchor) Recall() ([]byte, error) { return u.do(http.MethodGet, nil) }
+func (u urlAnchor) Recall() ([]byte, error) { return u.recall(context.Background()) }
 
-func (u urlAnchor) do(method string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), anchorWait)
+func (u urlAnchor) recall(ctx context.Context) ([]byte, error) { return u.do(ctx, http.MethodGet, nil) }
+
+func (u urlAnchor) do(ctx context.Context, method string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, anchorWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, string(u), bytes.NewReader(body))
 	if err != nil {
@@ -83,27 +101,33 @@ func (u urlAnchor) do(method string, body []byte) ([]byte, error) {
 // the checkpoint on standard input, or with "recall" and prints it.
 type commandAnchor string
 
-var _ audit.Anchor = commandAnchor("")
+var _ recaller = commandAnchor("")
 
 func (c commandAnchor) Remember(msg []byte) error {
-	_, err := c.do("remember", msg)
+	_, err := c.do(context.Background(), "remember", msg)
 	return err
 }
 
-func (c commandAnchor) Recall() ([]byte, error) {
-	b, err := c.do("recall", nil)
+func (c commandAnchor) Recall() ([]byte, error) { return c.recall(context.Background()) }
+
+func (c commandAnchor) recall(ctx context.Context) ([]byte, error) {
+	b, err := c.do(ctx, "recall", nil)
 	if len(bytes.TrimSpace(b)) == 0 {
 		b = nil
 	}
 	return b, err
 }
 
-func (c commandAnchor) do(verb string, input []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), anchorWait)
+func (c commandAnchor) do(parent context.Context, verb string, input []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(parent, anchorWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", string(c)+` "$@"`, "sh", verb)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), os.Stderr
 	cmd.WaitDelay = time.Second
+	if parent.Done() != nil { // then a signal is for us to pass on: what the shell has started ends, too
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	}
 	out := &bounded{}
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -79,8 +80,9 @@ func inside(dir, path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// openLog opens the log that was asked for; nil if none was.
-func (q auditRequest) openLog() (*audit.Log, error) {
+// openLog opens the log that was asked for; nil if none was. The end of ctx ends
+// the waiting for an anchor.
+func (q auditRequest) openLog(ctx context.Context) (*audit.Log, error) {
 	if q.dir == "" {
 		return nil, nil
 	}
@@ -88,7 +90,11 @@ func (q auditRequest) openLog() (*audit.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := audit.Open(q.dir, audit.Options{Key: key, Anchor: q.anchor, Payload: q.payload})
+	anchor := q.anchor
+	if r, is := anchor.(recaller); is {
+		anchor = awaited{r, ctx}
+	}
+	l, err := audit.Open(q.dir, audit.Options{Key: key, Anchor: anchor, Payload: q.payload})
 	return l, unusablePlace(err)
 }
 
@@ -109,10 +115,10 @@ func (q auditRequest) shown(binds []string) []plan.Problem {
 }
 
 // recorded runs do with the log open.
-func (q auditRequest) recorded(do func(*audit.Log) outcome) outcome {
-	l, err := q.openLog()
+func (a *app) recorded(i *interrupts, q auditRequest, do func(*audit.Log) outcome) outcome {
+	l, err := q.openLog(i.ctx)
 	if err != nil {
-		return refused(problemsOf(err)...)
+		return a.withoutResult(i, err)
 	}
 	if l == nil {
 		return do(nil)

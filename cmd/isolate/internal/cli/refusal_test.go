@@ -76,8 +76,6 @@ var refusals = []struct {
 	{"same flag, two values", []string{"exec", "--memory", "1G", "--memory", "2G", "--tty=false", "--tty", "true"}},
 	{"stdin and terminal", []string{"exec", "--stdin", "--tty", "true"}},
 	{"terminal without one", []string{"exec", "--tty", "true"}},
-	{"explain with files", []string{"exec", "--explain", "--out", "$DIR/new", "--meta", "$DIR/m.json", "true"}},
-	{"explain with out", []string{"exec", "--explain", "--out", "$DIR/new"}},
 	{"variable, two values", []string{"exec", "--env", "TOKEN=1", "--env-from", "TOKEN", "--env", "A=1", "--env", "A=2", "true"}},
 	{"variables", []string{"exec", "--env", "TOKEN", "--env", "1A=x", "--env", "=x", "--env-from", "NOPE", "--env-from", "TOKEN=x", "--env-from", "ODD NAME", "true"}},
 

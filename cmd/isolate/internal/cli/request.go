@@ -19,6 +19,8 @@ type request struct {
 	cmd    isolate.Cmd
 	// explain is explainText, explainJSON, or empty for a run.
 	explain string
+	// unwritten are the flags that name what only a run writes, if there is none.
+	unwritten string
 	// stdin connects the program to our standard input, tty to the terminal.
 	stdin, tty bool
 	meta       metaTarget
@@ -409,10 +411,8 @@ func (r *reader) contradictions() {
 	if r.request.explain == "" {
 		return
 	}
-	if files := r.flags.given("out", "meta", "audit"); files != "" {
-		r.add(explainAndFiles(files))
-		r.request.meta = metaTarget{} // that it writes is what is refused
-	}
+	// a command that would do something is to be explained as it stands
+	r.request.meta, r.request.unwritten = metaTarget{}, r.flags.given("out", "meta", "audit", "attest")
 }
 
 // validate checks the policy as a whole. A value that could not be read is at

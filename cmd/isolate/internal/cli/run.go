@@ -155,6 +155,9 @@ func (a *app) explain(ctx context.Context, r request) {
 		text = string(b) + "\n"
 	}
 	a.say(text)
+	if r.unwritten != "" {
+		fmt.Fprintln(a.stderr, "isolate: "+explainedOnly(r.unwritten))
+	}
 }
 
 // attend runs the program and waits for its end, or for a user who has no
@@ -174,7 +177,7 @@ func (a *app) attend(i *interrupts, r request) outcome {
 	}
 	done := make(chan outcome, 1)
 	a.behind.Go(func() {
-		done <- r.audit.recorded(func(l *audit.Log) outcome {
+		done <- a.recorded(i, r.audit, func(l *audit.Log) outcome {
 			r.cmd.Audit = l
 			return r.attested(l, a.followed(i, r))
 		})

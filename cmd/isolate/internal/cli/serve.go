@@ -85,7 +85,10 @@ func (a *app) readServe(f flags) (serveSettings, []plan.Problem) {
 func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	i := a.watchSignals(ctx)
 	defer i.stop()
-	if s.options.Audit, err = s.audit.openLog(); err != nil {
+	if s.options.Audit, err = s.audit.openLog(i.ctx); err != nil {
+		if i.signal() != 0 && errors.Is(err, context.Canceled) {
+			return nil // it was told to end before it had begun
+		}
 		return err
 	}
 	if s.options.Audit != nil {

@@ -143,11 +143,8 @@ func stdinAndTTY() plan.Problem {
 	}
 }
 
-func explainAndFiles(files string) plan.Problem {
-	return plan.Problem{
-		What:   fmt.Sprintf("cannot use --explain together with %s: nothing runs, so there is nothing to write", files),
-		Remedy: "leave out --explain to run the program, or the others to see the plan",
-	}
+func explainedOnly(files string) string {
+	return fmt.Sprintf("nothing was run, and nothing written for %s; leave out --explain to run the program", files)
 }
 
 func notATerminal(inputIs bool) plan.Problem {
