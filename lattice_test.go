@@ -49,7 +49,7 @@ var lattice = map[string][]string{
 	"bridge/stub":           {"bridge"},
 	"internal/plaintext":    {},
 	"internal/procgroup":    {},
-	"bridge/command":        {"bridge", "internal/nearest", "internal/plaintext", "internal/procgroup", "internal/tracecontext"},
+	"bridge/command":        {"bridge", "internal/nearest", "internal/plaintext", "internal/procgroup", "internal/strictjson", "internal/tracecontext"},
 	"bridge/mcp":            {"bridge", "internal/plaintext", "internal/procgroup", "internal/strictjson", "internal/tracecontext"},
 	"bridge/approve":        {"bridge", "internal/plaintext", "internal/procgroup", "internal/strictjson"},
 	"bridge/toolfile":       {"internal/tomltext", "bridge", "policy", "bridge/approve", "bridge/command", "bridge/mcp"},

@@ -323,6 +323,8 @@ func TestMisspeltSchema(t *testing.T) {
 		"{\n\"input\": {\n}":                                           `line 3: it is not JSON: unexpected end`,
 		"{\n\"a\": 1,\n\n}":                                            `line 4: it is not JSON: invalid character '}'`,
 		`[]`:                                                           `it is no JSON object`,
+		`{"input":{"type":"object"},"input":{}}`:                       `the name "input" stands twice in one object`,
+		`{"properties":{"a":{"type":"string","type":"null"}}}`:         `the name "type" stands twice in one object`,
 		`{"input":null}`:                                               `there is no schema in input, but "null"`,
 		`{"input":{"properties":["a"]}}`:                               `there is no object in input.properties`,
 		`{"input":{"require":1,"propertys":{},"type":"obj","minn":2}}`: `"propertys" in input; did you mean "properties"?; unknown keyword "require"`,

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/isolate-run/isolate/internal/nearest"
+	"github.com/isolate-run/isolate/internal/strictjson"
 )
 
 // description is what a schema file says of a tool.
@@ -63,6 +64,9 @@ func readDescription(data []byte) (d description, err error) {
 		return d, notJSON(data, err)
 	case keys == nil:
 		return d, errors.New("it is no JSON object, but null")
+	}
+	if name, twice := strictjson.Twice(data); twice {
+		return d, fmt.Errorf("the name %q stands twice in one object, and what counts is not to be guessed", name)
 	}
 	if inner, is := keys["function"]; is && string(keys["type"]) == `"function"` {
 		if err := known(keys, []string{"type", "function"}); err != nil {

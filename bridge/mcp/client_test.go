@@ -36,7 +36,7 @@ var results = map[string]string{
 
 // C 42: every kind of result, over each of the three ways.
 func TestResults(t *testing.T) {
-	for way, c := range map[string]Config{"stdio": command(t, "good"), "noisy": command(t, "noisy"), "socket": socket(t), "http json": overHTTP(t, &sdk.StreamableHTTPOptions{JSONResponse: true}), "http events": overHTTP(t, nil)} {
+	for way, c := range map[string]Config{"stdio": command(t, "good"), "noisy": command(t, "noisy"), "marked": command(t, "marked"), "socket": socket(t), "http json": overHTTP(t, &sdk.StreamableHTTPOptions{JSONResponse: true}), "http events": overHTTP(t, nil)} {
 		t.Run(way, func(t *testing.T) {
 			s := open(t, c)
 			for name, want := range results {
@@ -324,13 +324,15 @@ func TestServersThatDoNotServe(t *testing.T) {
 		"listed":   "its input schema: it is no object",
 		"refusing": "no licence",
 		"old":      "unsupported protocol version",
+		"texts":    `it answers with the id "1", and the requests have numbers`,
+		"idless":   "cannot parse this",
 	} {
 		t.Run(name, func(t *testing.T) {
 			wait := 50 * time.Second
 			switch name {
 			case "silent":
 				wait = time.Second
-			case "refusing", "old": // and not as long as a server may take to start
+			case "refusing", "old", "texts", "idless": // and not as long as a server may take to start
 				wait = ConnectTime / 2
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,7 @@ const (
 type lineConn struct {
 	r     *bufio.Reader
 	w     deadlineWriter
+	begun bool // a line has been read
 	noise int
 
 	turn  chan struct{} // to write
@@ -78,6 +80,10 @@ func (c *lineConn) read() (jsonrpc.Message, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !c.begun {
+			line = bytes.TrimPrefix(line, byteOrderMark)
+		}
+		c.begun = true
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 || line[0] != '{' {
 			if c.noise++; c.noise > maxNoise {
@@ -90,8 +96,36 @@ func (c *lineConn) read() (jsonrpc.Message, error) {
 			_ = c.Close() // an answer that the server does not read is given up
 			return nil, fmt.Errorf("cannot serve the server: more than %d of its requests wait", maxAsked)
 		}
+		if r, ok := m.(*jsonrpc.Response); ok {
+			err = knownID(r)
+		} else if err != nil {
+			err = fmt.Errorf("cannot read from the server: %w: %s", err, shortened(line))
+		}
 		return m, err
 	}
+}
+
+// byteOrderMark is what some run times write before their first text.
+var byteOrderMark = []byte("\uFEFF")
+
+// knownID refuses an answer to what was never asked. Our requests have numbers:
+// an answer with anything else would be waited for as long as for none.
+func knownID(r *jsonrpc.Response) error {
+	if _, number := r.ID.Raw().(int64); number {
+		return nil
+	}
+	return fmt.Errorf("cannot read from the server: it answers with the id %q, and the requests have numbers: it has to send back the id as it came", r.ID.Raw())
+}
+
+// shownBytes of a message that is none are shown.
+const shownBytes = 200
+
+func shortened(line []byte) string {
+	text := strings.ToValidUTF8(string(line[:min(len(line), shownBytes)]), "\uFFFD")
+	if len(line) > shownBytes {
+		text += "…"
+	}
+	return text
 }
 
 // unsentKey is where the context of a call may have an *atomic.Bool, which Write

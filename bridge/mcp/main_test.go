@@ -42,6 +42,17 @@ var servers = map[string]func(dir string) error{
 		fmt.Println("Welcome to the server\n\n[]")
 		return stdio(good())
 	},
+	"marked": func(string) error {
+		fmt.Print("\uFEFF")
+		return stdio(good())
+	},
+	// Servers whose answers are to nothing that was asked.
+	"texts": func(string) error {
+		return first(`{"jsonrpc":"2.0","id":"1","result":` + hello + `}`)
+	},
+	"idless": func(string) error {
+		return first(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot parse this"}}`)
+	},
 	"babbling": func(string) error {
 		for {
 			fmt.Println("no message")
@@ -211,11 +222,14 @@ func odd(tool string) func(string) string {
 }
 
 // once answers initialize and nothing else.
-func once(answer string) error {
+func once(answer string) error { return first(`{"jsonrpc":"2.0","id":1,` + answer + `}`) }
+
+// first says something at initialize, and nothing else.
+func first(line string) error {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		if strings.Contains(in.Text(), `"initialize"`) {
-			fmt.Println(`{"jsonrpc":"2.0","id":1,` + answer + `}`)
+			fmt.Println(line)
 		}
 	}
 	return in.Err()
