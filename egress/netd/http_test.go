@@ -467,6 +467,7 @@ func FuzzPeek(f *testing.F) {
 	f.Add([]byte{0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0})
 	f.Add(recordHello(f, "allowed.example"))
 	f.Add(withExtension(recordHello(f, "allowed.example"), encryptedHello))
+	f.Add(dotted(recordHello(f, "allowed.example")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := &memoryConn{strings.NewReader(string(b))}
 		head, seen := peek(c, time.Second)

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,6 +116,12 @@ func (fl *flow) intercept(c conn) {
 	if a == nil { // Set has refused such a policy
 		fl.d.Verdict, fl.d.Reason = egress.Refuse, egress.ReasonProtoNotAllowed
 		fl.refused()
+		return
+	}
+	if p := fl.f.Peek; p != nil && strings.HasSuffix(p.Server, ".") {
+		fl.d.Verdict, fl.d.Reason, fl.d.Hint = egress.Refuse, egress.ReasonNameInvalid, "ask for the name without the dot at its end, where TLS is looked into"
+		fl.refused()
+		_, _ = c.Write(alert) // no handshake that crypto/tls would take can follow
 		return
 	}
 	t := tls.Server(c, &tls.Config{NextProtos: []string{protocolHTTP2, protocolHTTP1}, MinVersion: tls.VersionTLS12,

@@ -59,6 +59,18 @@ func TestECHClient(t *testing.T) {
 	b.untouched()
 }
 
+// Where TLS ends here, a name with a dot at its end is refused in words.
+func TestDottedNameIntercepted(t *testing.T) {
+	b, _ := apiBed(t, saysWhat)
+	b.set(2, restricted(egress.Rule{Name: "allowed.example", TLS: egress.Intercept}))
+	c := b.mustReach("allowed.example", 443)
+	if _, err := c.Write(dotted(recordHello(t, "allowed.example"))); err != nil {
+		t.Fatal(err)
+	}
+	refusedBy(t, b, &alertIsError{c}, nil, egress.ReasonNameInvalid)
+	b.untouched()
+}
+
 // D 15: an address in place of the name, which no library sends.
 func TestAddressAsServerName(t *testing.T) {
 	b := newBed(t, restricted(egress.Rule{Name: "allowed.example"}))
