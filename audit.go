@@ -99,7 +99,7 @@ func (r *Runtime) checkAudit(c Cmd) error {
 	}
 	return &plan.Refusal{Problems: []plan.Problem{{
 		What: "cannot record the run in a log of its own", Rule: "all runs here are recorded in one log",
-		Remedy: "leave --audit out, or add --no-server",
+		Remedy: "leave --audit out, or add --no-server; in Go, leave Cmd.Audit out",
 	}}}
 }
 

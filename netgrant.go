@@ -123,7 +123,7 @@ func (g NetGrant) check() error {
 	}
 	switch {
 	case strings.TrimSpace(g.Reason) == "":
-		add("cannot grant without a reason", "the log is to say why", "give a reason: --reason TEXT")
+		add("cannot grant without a reason", "the log is to say why", "give a reason: --reason TEXT, NetGrant.Reason in Go")
 	case len(g.Reason) > maxReason || strings.ContainsFunc(g.Reason, func(c rune) bool { return !unicode.IsPrint(c) }):
 		add("cannot record the reason", fmt.Sprintf("it has more than %d bytes, or characters that cannot be printed", maxReason), "write a shorter one, in one line")
 	}

@@ -30,10 +30,9 @@ type stream struct {
 	// gate is what has to be passed before a terminal is written to; nil is open.
 	gate *gate
 
-	// brief says that tail is of a stream that is copied up to briefBytes: one
-	// that goes on is moved, and tail is empty.
+	// brief says that tail is of a stream that may be moved but for its end: what
+	// came before that is not in tail then.
 	brief bool
-	seen  int64
 
 	// looked says that the last byte is asked for.
 	looked bool
@@ -89,10 +88,15 @@ func (s *stream) TakePipe(pipe int, most int64) (int64, error) {
 	switch {
 	case s.sink == nil || s.looked || s.tail != nil && !s.brief:
 		return 0, errors.ErrUnsupported
-	case s.tail != nil && s.seen < briefBytes:
-		return s.copyPiece(pipe, most)
+	case s.tail != nil:
+		// the last bytes in the pipe may be the last of all
+		waiting, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
+		if err != nil || waiting <= s.tail.Size {
+			return s.copyPiece(pipe, most)
+		}
+		most = min(most, int64(waiting-s.tail.Size))
+		s.tail = &program.Tail{Size: s.tail.Size}
 	}
-	s.tail = nil
 	n, err := s.sink.TakePipe(pipe, most)
 	if err != nil && err != io.EOF && !errors.Is(err, errors.ErrUnsupported) {
 		s.mu.Lock()
@@ -101,9 +105,6 @@ func (s *stream) TakePipe(pipe int, most int64) (int64, error) {
 	}
 	return n, err
 }
-
-// briefBytes is how much of a brief stream is copied.
-const briefBytes = 64 << 10
 
 // copyPiece is TakePipe by copying.
 func (s *stream) copyPiece(pipe int, most int64) (int64, error) {
@@ -120,7 +121,6 @@ func (s *stream) copyPiece(pipe int, most int64) (int64, error) {
 		case n == 0:
 			return 0, io.EOF
 		}
-		s.seen += int64(n)
 		_, err = s.Write(b[:n])
 		return int64(n), err
 	}
