@@ -32,6 +32,9 @@ func ParseShort(s string) (Policy, error) {
 			if _, err := ParseShortRule(s); err == nil {
 				bad.Hint = "write allow:" + s
 			}
+			if s == "host" || s == "bridge" { // as containers have it
+				bad.Hint = "write full for every public address, or allow:NAME; the host's own network is never shared"
+			}
 			return Policy{}, bad
 		}
 		return Policy{Mode: m}, nil

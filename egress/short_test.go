@@ -15,6 +15,7 @@ func TestShortProblems(t *testing.T) {
 		"allow:a.example,https://x:y":  {What: `cannot allow "https://x:y": "y" is not a port`, Hint: "write [PROTOCOL://]HOST[:PORT]"},
 		"allow:*.github.io":            {What: `cannot allow "*.github.io": anybody can have a name below "github.io" (public suffix list); name one, or set public-suffix = true in the rule of a policy file`, Hint: `write a host name, "*.example.org" or "**.example.org"`},
 		"pypi.org":                     {What: `cannot read network "pypi.org": it is none, restricted, full, allow:NAME[:PORT],… or host:PORT,…`, Hint: "write allow:pypi.org"},
+		"host":                         {What: `cannot read network "host": it is none, restricted, full, allow:NAME[:PORT],… or host:PORT,…`, Hint: "write full for every public address, or allow:NAME; the host's own network is never shared"},
 		"some thing":                   {What: `cannot read network "some thing": it is none, restricted, full, allow:NAME[:PORT],… or host:PORT,…`, Hint: "for example allow:pypi.org,files.pythonhosted.org"},
 		"host:x":                       {What: `cannot grant "x" of this machine: it is not a port`, Hint: "for example host:5432"},
 	} {

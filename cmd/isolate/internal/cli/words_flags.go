@@ -78,10 +78,14 @@ func givenTwice(flag string, texts []string) plan.Problem {
 }
 
 func notASwitch(flag, text string) plan.Problem {
-	return plan.Problem{
+	p := plan.Problem{
 		What:   fmt.Sprintf("cannot use flag --%s: %q is not true or false", flag, text),
 		Remedy: fmt.Sprintf("write --%s, or leave it out", flag),
 	}
+	if flag == "stdin" && text != "" { // a judge's isolate opens the file itself
+		p.Remedy = "write --stdin and < FILE, or leave it out"
+	}
+	return p
 }
 
 func formApart(form string) plan.Problem {
