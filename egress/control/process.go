@@ -27,6 +27,7 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	conn   *os.File
+	socket socket // of conn
 	stderr tail
 	record egress.Recorder
 
@@ -68,6 +69,10 @@ func Start(ctx context.Context, helper string, device *os.File, c Config, record
 		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
 	}
 	p := &Process{conn: os.NewFile(uintptr(pair[0]), "supervisor"), record: record, changed: map[uint64]chan string{}, done: make(chan struct{}), reaped: make(chan struct{})}
+	if p.socket, err = newSocket(p.conn); err != nil {
+		p.conn.Close()
+		return nil, fmt.Errorf("cannot prepare socket pair: %w", err)
+	}
 	p.cmd = exec.Command(helper)
 	p.cmd.Args = []string{Name}
 	p.cmd.Env = []string{}
@@ -101,7 +106,7 @@ func (p *Process) greet(ctx context.Context, c Config) error {
 	if err := p.send(ToProcess{Config: &c}); err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(p.conn, socketRoom)
+	in := bufio.NewReaderSize(p.socket, socketRoom)
 	m, err := receive(in)
 	if err == nil && m.Ready == nil {
 		err = errors.New(m.Err)
@@ -122,7 +127,7 @@ func (p *Process) send(m ToProcess) error {
 	}
 	p.write.Lock()
 	defer p.write.Unlock()
-	if _, err := p.conn.Write(b); err != nil {
+	if _, err := p.socket.Write(b); err != nil {
 		return fmt.Errorf("cannot speak to the network process: %w", err)
 	}
 	return nil

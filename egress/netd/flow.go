@@ -46,7 +46,6 @@ type flow struct {
 // newFlow judges where a flow goes to.
 func (n *Network) newFlow(via egress.Via, dst netip.AddrPort, f egress.Flow) *flow {
 	fl := &flow{network: n, id: n.flows.Add(1), via: via, dst: dst, f: f, chosen: f.Host.Addr, began: time.Now()}
-	n.loop.guests.Add(1)
 	if g := n.judge.Current(); g != nil {
 		fl.gen = g.Number
 	}
@@ -232,7 +231,7 @@ func (fl *flow) resolve(ctx context.Context) (kept bool) {
 	default:
 		addrs := n.answers.get(name, time.Now())
 		if kept = addrs != nil; !kept {
-			if a, err := n.options.Upstream.Lookup(ctx, name); err == nil {
+			if a, err := n.lookup(ctx, name); err == nil {
 				addrs = a.Addrs
 				n.answers.keep(name, a, time.Now())
 			}
@@ -243,10 +242,19 @@ func (fl *flow) resolve(ctx context.Context) (kept bool) {
 	return kept
 }
 
+// lookup finds the addresses of a name.
+func (n *Network) lookup(ctx context.Context, name egress.Name) (Answer, error) {
+	n.loop.guests.Add(1)
+	defer n.loop.guests.Add(-1)
+	return n.options.Upstream.Lookup(ctx, name)
+}
+
 // dial connects to the first of the addresses that answers. Each is announced
 // before it is sent anything; durable is of the one that has answered.
 func (fl *flow) dial(ctx context.Context, network string) (conn net.Conn, durable func() error, err error) {
 	up := fl.network.options.Upstream
+	fl.network.loop.guests.Add(1)
+	defer fl.network.loop.guests.Add(-1)
 	if fl.f.Host.Name == egress.HostName {
 		if conn, err = up.Loopback(ctx, fl.f.Port); err != nil {
 			return nil, nil, err
@@ -302,7 +310,6 @@ func (fl *flow) done() {
 	if again {
 		return
 	}
-	fl.network.loop.guests.Add(-1)
 	if fl.live != nil {
 		fl.live.Close()
 	}
@@ -325,7 +332,9 @@ type counted struct {
 }
 
 func (c *counted) Read(b []byte) (int, error) {
+	c.flow.network.loop.guests.Add(1)
 	n, err := c.Conn.Read(b)
+	c.flow.network.loop.guests.Add(-1)
 	c.flow.in.Add(int64(n))
 	c.flow.last.Store(time.Now().UnixNano())
 	return n, err
@@ -336,7 +345,9 @@ func (c *counted) Write(b []byte) (int, error) {
 		c.flow.cut(egress.ReasonRuleExhausted)
 		return 0, net.ErrClosed
 	}
+	c.flow.network.loop.guests.Add(1)
 	n, err := c.Conn.Write(b)
+	c.flow.network.loop.guests.Add(-1)
 	c.flow.out.Add(int64(n))
 	c.flow.last.Store(time.Now().UnixNano())
 	return n, err

@@ -21,7 +21,9 @@ import (
 // virtual machine whose processors sleep.
 //
 // Its system calls are made raw, past the scheduler, which would otherwise look
-// after each; none waits for longer than pauseFor.
+// after each; none waits for longer than pauseFor. So goroutines must not wait
+// for anything but the loop while it does: who waits in the run time's poller is
+// a guest.
 type loop struct {
 	epoll int
 	bell  int // an eventfd: wakes the loop
@@ -36,9 +38,10 @@ type loop struct {
 	last   time.Time // of the last event
 	rested time.Time // when the poller last had its turn
 	eager  bool      // the last event came soon
+	over   bool      // a relay has ended
 	room   [little]byte
 
-	// guests are the flows that wait for something in the run time's poller.
+	// guests are the calls that may wait in the run time's poller.
 	guests atomic.Int32
 
 	mu      sync.Mutex
@@ -47,6 +50,7 @@ type loop struct {
 	due     []*relay
 	resting bool // asleep, or about to be
 	closed  bool
+	heard   chan<- struct{}
 }
 
 // source is what packets come from.
@@ -62,11 +66,12 @@ type source interface {
 const (
 	keyDevice = -1 - iota
 	keyBell
+	keySupervisor
 )
 
 // pauseFor is how long the loop waits for the next event in the kernel, without
-// the scheduler's knowing, if the last one came as fast and no flow needs the
-// scheduler: going idle and back costs it two system calls and the time of its
+// the scheduler's knowing, if the last one came as fast and there are no guests:
+// going idle and back costs the scheduler two system calls and the time of its
 // watching thread. In whole milliseconds.
 const pauseFor = time.Millisecond
 
@@ -99,6 +104,18 @@ func newLoop() (*loop, error) {
 	return l, nil
 }
 
+// hear watches the supervisor's socket. Whoever reads it is told when there is
+// something, or the end; heard has room for one.
+func (l *loop) hear(fd int, heard chan<- struct{}) error {
+	l.mu.Lock()
+	l.heard = heard
+	l.mu.Unlock()
+	if err := l.watch(fd, keySupervisor, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
+		return fmt.Errorf("cannot watch the supervisor's socket: %w", err)
+	}
+	return nil
+}
+
 // start begins; device may be nil.
 func (l *loop) start(device source) error {
 	if device != nil {
@@ -128,6 +145,10 @@ func (l *loop) run() {
 		}
 		yield() // the stack works on what has come in
 		l.work()
+		if l.over { // who has waited for it has more to do
+			l.over = false
+			yield()
+		}
 	}
 }
 
@@ -147,6 +168,15 @@ func (l *loop) happened(e *unix.EpollEvent) {
 		l.device.receive()
 		return
 	case keyBell:
+		return
+	case keySupervisor:
+		l.mu.Lock()
+		heard := l.heard
+		l.mu.Unlock()
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
 		return
 	}
 	l.mu.Lock()

@@ -88,7 +88,7 @@ func (n *Network) real(g *egress.Generation, name egress.Name) (told []netip.Add
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, n.times.Dial)
 		defer cancel()
-		fresh, failed = n.options.Upstream.Lookup(ctx, name)
+		fresh, failed = n.lookup(ctx, name)
 		addrs = fresh.Addrs
 	}
 	d, _ = n.judge.Decide(egress.Flow{Host: egress.Host{Name: name}, Port: egress.AnyPort, Transport: egress.OverDNS, Addrs: addrs, Resolved: true})

@@ -55,8 +55,7 @@ func newRelay(l *loop, fl *flow, in *inside, up syscall.RawConn) *relay {
 	return r
 }
 
-// run carries until both sides have ended, or one has failed. Meanwhile the flow
-// needs nothing but the loop.
+// run carries until both sides have ended, or one has failed.
 func (r *relay) run() error {
 	r.in.queue.EventRegister(&r.entry)
 	defer r.in.queue.EventUnregister(&r.entry)
@@ -65,8 +64,6 @@ func (r *relay) run() error {
 	if cerr := r.up.Control(func(fd uintptr) { err = r.loop.add(r, int(fd)) }); err != nil || cerr != nil {
 		return errors.Join(err, cerr)
 	}
-	r.loop.guests.Add(-1)
-	defer r.loop.guests.Add(1)
 	<-r.done
 	return r.failed
 }
@@ -103,6 +100,7 @@ func (r *relay) work() bool {
 func (r *relay) end(err error) {
 	r.failed = err
 	r.loop.remove(r)
+	r.loop.over = true
 	close(r.done)
 }
 

@@ -79,16 +79,16 @@ const endTimeout = 30 * time.Second
 func Run(socket, device int) error {
 	debug.SetMemoryLimit(memoryLimit)
 	runtime.GOMAXPROCS(1)
-	if err := unix.SetNonblock(socket, true); err != nil {
-		return fmt.Errorf("cannot use the supervisor's socket: %w", err)
-	}
-	conn := os.NewFile(uintptr(socket), "supervisor")
-	peer := control.NewPeer(conn)
+	supervisor := &line{fd: socket}
+	peer := control.NewPeer(supervisor)
 	c, err := peer.Config()
 	if err != nil {
 		return fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	n, ready, err := start(c, device, peer)
+	if err == nil {
+		err = supervisor.attend(n.loop)
+	}
 	if err != nil {
 		peer.Fail(err)
 		return err
@@ -101,7 +101,7 @@ func Run(socket, device int) error {
 	go func() {
 		defer close(ended)
 		n.finish()
-		conn.Close() // the supervisor waits for the last event, not for the rest
+		supervisor.end() // the supervisor waits for the last event, not for the rest
 		n.Close()
 	}()
 	select {

@@ -136,7 +136,7 @@ func (s *system) Dial(ctx context.Context, network string, to netip.AddrPort, be
 		return nil, errOwn
 	}
 	begins()
-	return d.DialContext(ctx, network, to.String())
+	return dialTCP(ctx, to)
 }
 
 // Loopback connects to a port of this machine: services listen at either of
@@ -156,17 +156,14 @@ func (s *system) Loopback(ctx context.Context, port uint16) (net.Conn, error) {
 
 // speaksFrom is the address that this machine would speak from. Nothing is sent.
 func speaksFrom(to netip.AddrPort) (netip.Addr, error) {
-	family, at := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
-	if a := to.Addr().Unmap(); a.Is4() {
-		family, at = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
-	}
+	family, at := socketAddress(to)
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("cannot make a socket: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.Connect(fd, at); err != nil {
-		return netip.Addr{}, fmt.Errorf("cannot reach %s: %w", to.Addr(), err)
+	if errno := connect(fd, at); errno != 0 {
+		return netip.Addr{}, fmt.Errorf("cannot reach %s: %w", to.Addr(), errno)
 	}
 	own, err := unix.Getsockname(fd)
 	switch own := own.(type) {
