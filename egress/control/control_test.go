@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"reflect"
@@ -68,6 +69,7 @@ func process() int {
 	for range late.Load() {
 		p.Note(egress.Event{Type: egress.EventDeny, Verdict: egress.Refuse, Reason: egress.ReasonIPLiteral})
 	}
+	p.Flush()
 	return 0
 }
 
@@ -155,6 +157,32 @@ func TestFailToStart(t *testing.T) {
 	null, _ = os.Open(os.DevNull)
 	if _, err := Start(t.Context(), "/nonexistent", null, Config{}, nil); err == nil {
 		t.Error("started what is not there")
+	}
+}
+
+// What is noted is handed over without another message, and together; with one
+// that is waited for it goes before that.
+func TestNotes(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	p := NewPeer(ours)
+	read := make([]byte, 64<<10)
+	for i, notes := range []int{2, 1} {
+		for range notes {
+			p.Note(egress.Event{Type: egress.EventDeny})
+		}
+		if i == 1 {
+			go p.Durable(egress.Event{Type: egress.EventOpen})
+		}
+		_ = theirs.SetReadDeadline(time.Now().Add(20 * time.Second))
+		n, err := theirs.Read(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(string(read[:n]), "\n"); lines != 2 {
+			t.Errorf("%d events were handed over at once, want 2: %s", lines, read[:n])
+		}
 	}
 }
 

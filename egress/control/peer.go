@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/isolate-run/isolate/egress"
 )
@@ -18,6 +19,8 @@ type Peer struct {
 
 	write   sync.Mutex
 	seq     uint64
+	noted   []byte // what is not handed over yet
+	later   *time.Timer
 	waiting sync.Mutex
 	acks    map[uint64]chan error
 	over    error
@@ -52,14 +55,42 @@ func (p *Peer) receive() (ToProcess, error) {
 	return m, nil
 }
 
+// send hands a message over, and what was noted before it; p.write is held.
 func (p *Peer) send(m ToSupervisor) error {
-	b, err := line(m)
-	if err != nil {
+	if err := p.note(m); err != nil {
 		return err
 	}
-	_, err = p.conn.Write(b)
+	return p.flush()
+}
+
+func (p *Peer) note(m ToSupervisor) error {
+	b, err := line(m)
+	p.noted = append(p.noted, b...)
 	return err
 }
+
+func (p *Peer) flush() error {
+	_, err := p.conn.Write(p.noted)
+	p.noted = p.noted[:0]
+	return err
+}
+
+// Flush hands over what was noted.
+func (p *Peer) Flush() {
+	p.write.Lock()
+	defer p.write.Unlock()
+	if len(p.noted) > 0 {
+		_ = p.flush()
+	}
+}
+
+// What nobody waits for is handed over with the next message, or when it has
+// waited for noteFor, or is noteMost bytes: the end of a connection would
+// otherwise wake the supervisor while the next one begins.
+const (
+	noteFor  = time.Millisecond
+	noteMost = 32 << 10
+)
 
 // Ready tells that the process is confined.
 func (p *Peer) Ready(r Ready) error {
@@ -158,7 +189,7 @@ func (p *Peer) release(err error) {
 	}
 }
 
-// Note hands an event over without waiting for it to be durable.
+// Note hands an event over soon, without waiting for it to be durable.
 func (p *Peer) Note(e egress.Event) { _ = p.event(e, nil) }
 
 // Durable hands an event over. What it returns waits until it is durable.
@@ -184,5 +215,17 @@ func (p *Peer) event(e egress.Event, ack chan error) error {
 		p.acks[e.Seq] = ack
 		p.waiting.Unlock()
 	}
-	return p.send(ToSupervisor{Event: &e, Durable: ack != nil})
+	if ack != nil {
+		return p.send(ToSupervisor{Event: &e, Durable: true})
+	}
+	switch {
+	case p.later == nil:
+		p.later = time.AfterFunc(noteFor, p.Flush)
+	case len(p.noted) == 0:
+		p.later.Reset(noteFor)
+	}
+	if err := p.note(ToSupervisor{Event: &e}); err != nil || len(p.noted) < noteMost {
+		return err
+	}
+	return p.flush()
 }

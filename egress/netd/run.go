@@ -101,6 +101,7 @@ func Run(socket, device int) error {
 	go func() {
 		defer close(ended)
 		n.finish()
+		peer.Flush()
 		supervisor.end() // the supervisor waits for the last event, not for the rest
 		n.Close()
 	}()
