@@ -47,7 +47,10 @@ func WithProcessLimits(ctx context.Context, limits plan.ProcessLimits) context.C
 // factsFor are the facts for a caller, and whether they are those of any.
 func (r *Runtime) factsFor(ctx context.Context) (f plan.Facts, usual bool) {
 	f = r.facts
-	limits, _ := ctx.Value(limitsKey{}).(plan.ProcessLimits)
-	f.Caller = limits.Within(r.facts.Caller)
+	limits, other := ctx.Value(limitsKey{}).(plan.ProcessLimits)
+	if !other {
+		return f, true
+	}
+	f.Caller = limits.Within(f.Caller)
 	return f, maps.Equal(f.Caller, r.facts.Caller)
 }

@@ -131,7 +131,7 @@ func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int)
 		case r := <-replies:
 			if r.err == nil && r.is[0] == DoorStop {
 				told, stays = r.is, time.After(stopWait)
-				_ = stopGroup(syscall.Signal(r.is[1]))
+				stopGroup(syscall.Signal(r.is[1]))
 				continue
 			}
 			switch {
@@ -149,11 +149,10 @@ func (d DoorCall) Do(conn *net.UnixConn, signals <-chan os.Signal, patience int)
 const stopWait = 50 * time.Millisecond
 
 // stopGroup stops our process group as a terminal does.
-func stopGroup(s syscall.Signal) error {
-	if s != syscall.SIGTTIN && s != syscall.SIGTTOU {
-		return nil
+func stopGroup(s syscall.Signal) {
+	if s == syscall.SIGTTIN || s == syscall.SIGTTOU {
+		_ = syscall.Kill(0, s) // one may always signal oneself
 	}
-	return syscall.Kill(0, s)
 }
 
 // frame is the call as it goes through the door.

@@ -187,7 +187,7 @@ func (c *Client) ForgetRun(ctx context.Context, id string) error {
 // check refuses what JSON would change: bytes that are no text.
 func (q RunRequest) check() error {
 	wrong := func(what string) error {
-		return &Error{Problems: []Problem{{What: "cannot ask for a run: " + what, Rule: "it is not UTF-8, and a server is asked in JSON", Remedy: "put the bytes into a file or into standard input; isolate exec takes any"}}}
+		return notText("cannot ask for a run: "+what, "put the bytes into a file or into standard input; isolate exec takes any")
 	}
 	for _, arg := range slices.Concat(q.Args, []string{q.Dir, q.Out, q.Policy}) {
 		if !utf8.ValidString(arg) {
@@ -205,6 +205,11 @@ func (q RunRequest) check() error {
 		}
 	}
 	return nil
+}
+
+// notText refuses bytes that are no text.
+func notText(what, remedy string) error {
+	return &Error{Problems: []Problem{{What: what, Rule: "it is not UTF-8, and a server is asked in JSON", Remedy: remedy}}}
 }
 
 // Run runs a program and gives each event to got, in order; an error of got
@@ -398,7 +403,7 @@ func (c *Client) CopyOut(ctx context.Context, sandbox, path, dir string) (manife
 func checkPaths(paths ...string) error {
 	for _, p := range paths {
 		if !utf8.ValidString(p) {
-			return &Error{Problems: []Problem{{What: fmt.Sprintf("cannot copy %q", p), Rule: "it is not UTF-8, and a server is asked in JSON", Remedy: "give it, or a directory above it, another name"}}}
+			return notText(fmt.Sprintf("cannot copy %q", p), "give it, or a directory above it, another name")
 		}
 	}
 	return nil

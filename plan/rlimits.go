@@ -28,13 +28,11 @@ type ProcessLimit struct{ Soft, Hard uint64 }
 
 // Within are the limits of who may go beyond neither l nor outer.
 func (l ProcessLimits) Within(outer ProcessLimits) ProcessLimits {
-	both := maps.Clone(outer)
+	both := ProcessLimits{}
+	maps.Copy(both, outer)
 	for resource, own := range l {
 		if other, limited := outer[resource]; limited {
 			own = ProcessLimit{min(own.Soft, other.Soft), min(own.Hard, other.Hard)}
-		}
-		if both == nil {
-			both = ProcessLimits{}
 		}
 		both[resource] = own
 	}

@@ -173,13 +173,9 @@ func problemsOf(err error) []client.Problem {
 	case errors.As(err, &own):
 		return own.problems
 	case errors.As(err, &refusal) && len(refusal.Problems) > 0:
-		for _, p := range refusal.Problems {
-			list = append(list, client.Problem(p))
-		}
+		return told(refusal.Problems)
 	case errors.As(err, &files) && len(files.Problems) > 0:
-		for _, p := range files.Problems {
-			list = append(list, client.Problem(p))
-		}
+		return told(files.Problems)
 	case errors.As(err, &wrong):
 		for _, p := range wrong.Problems {
 			what := p.What
@@ -190,6 +186,14 @@ func problemsOf(err error) []client.Problem {
 		}
 	default:
 		list = []client.Problem{{What: err.Error()}}
+	}
+	return list
+}
+
+// told are problems in a client's words.
+func told[P plan.Problem | workspace.Problem](problems []P) (list []client.Problem) {
+	for _, p := range problems {
+		list = append(list, client.Problem(p))
 	}
 	return list
 }

@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/isolate-run/isolate/internal/plaintext"
 )
 
 const (
@@ -99,7 +100,7 @@ func (c *lineConn) read() (jsonrpc.Message, error) {
 		if r, ok := m.(*jsonrpc.Response); ok {
 			err = knownID(r)
 		} else if err != nil {
-			err = fmt.Errorf("cannot read from the server: %w: %s", err, shortened(line))
+			err = fmt.Errorf("cannot read from the server: %w: %s", err, plaintext.Clean(string(line), shownBytes))
 		}
 		return m, err
 	}
@@ -119,14 +120,6 @@ func knownID(r *jsonrpc.Response) error {
 
 // shownBytes of a message that is none are shown.
 const shownBytes = 200
-
-func shortened(line []byte) string {
-	text := strings.ToValidUTF8(string(line[:min(len(line), shownBytes)]), "\uFFFD")
-	if len(line) > shownBytes {
-		text += "…"
-	}
-	return text
-}
 
 // unsentKey is where the context of a call may have an *atomic.Bool, which Write
 // sets when the server has seen nothing of the message. The error of the call

@@ -22,7 +22,7 @@ func newSocket(f *os.File) (socket, error) {
 
 func (s socket) Read(b []byte) (n int, err error) {
 	werr := s.conn.Read(func(fd uintptr) bool {
-		n, err = transfer(unix.SYS_RECVFROM, fd, b)
+		n, err = Receive(fd, b)
 		return err != unix.EAGAIN
 	})
 	if werr != nil {
@@ -40,7 +40,7 @@ func (s socket) Write(b []byte) (int, error) {
 	werr := s.conn.Write(func(fd uintptr) bool {
 		for err = nil; err == nil && done < len(b); {
 			var n int
-			n, err = transfer(unix.SYS_SENDTO, fd, b[done:])
+			n, err = Send(fd, b[done:])
 			done += n
 		}
 		return err != unix.EAGAIN
@@ -50,6 +50,12 @@ func (s socket) Write(b []byte) (int, error) {
 	}
 	return done, err
 }
+
+// Receive reads what a socket has, raw; EAGAIN says that it has nothing.
+func Receive(fd uintptr, b []byte) (int, error) { return transfer(unix.SYS_RECVFROM, fd, b) }
+
+// Send writes what a socket takes, raw; EAGAIN says that it takes nothing.
+func Send(fd uintptr, b []byte) (int, error) { return transfer(unix.SYS_SENDTO, fd, b) }
 
 // transfer is one of the two calls that take the same arguments.
 func transfer(call, fd uintptr, b []byte) (int, error) {

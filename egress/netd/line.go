@@ -2,9 +2,10 @@ package netd
 
 import (
 	"io"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/isolate-run/isolate/egress/control"
 )
 
 // line is the supervisor's socket. Its system calls are made raw, as the loop's
@@ -24,15 +25,11 @@ func (s *line) attend(l *loop) error {
 
 func (s *line) Read(b []byte) (int, error) {
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
-		switch {
-		case errno == 0 && n == 0:
+		switch n, err := control.Receive(uintptr(s.fd), b); {
+		case err == nil && n == 0:
 			return 0, io.EOF
-		case errno == 0:
-			return int(n), nil
-		case errno == unix.EINTR:
-		case errno != unix.EAGAIN:
-			return 0, errno
+		case err != unix.EAGAIN:
+			return n, err
 		case s.heard != nil:
 			<-s.heard
 		default:
@@ -44,15 +41,14 @@ func (s *line) Read(b []byte) (int, error) {
 func (s *line) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[done])), uintptr(len(b)-done), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch errno {
-		case 0:
-			done += int(n)
-		case unix.EINTR:
+		n, err := control.Send(uintptr(s.fd), b[done:])
+		done += n
+		switch err {
+		case nil:
 		case unix.EAGAIN: // the supervisor is slow: its disk is
 			s.wait(unix.POLLOUT)
 		default:
-			return done, errno
+			return done, err
 		}
 	}
 	return done, nil

@@ -43,7 +43,10 @@ func peek(c net.Conn, wait time.Duration) ([]byte, egress.Seen) {
 	switch b := first[0]; {
 	case b == recordHandshake:
 		seen := hello(r)
-		if plain := withoutDot(r.read.Bytes()); seen.Kind == egress.SeenOther && plain != nil {
+		if seen.Kind != egress.SeenOther {
+			return r.read.Bytes(), seen
+		}
+		if plain := withoutDot(r.read.Bytes()); plain != nil {
 			if seen = hello(&recorder{from: bytes.NewReader(plain)}); seen.Kind == egress.SeenTLS {
 				seen.Server += "."
 			}

@@ -11,6 +11,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -179,6 +180,9 @@ func (a *app) say(text string) {
 		a.outputLost = err
 	}
 }
+
+// notice writes a line to standard error that a person is to know.
+func (a *app) notice(text string) { fmt.Fprintln(a.stderr, "isolate: "+text) }
 
 // lossy is standard output for who does not look at errors.
 type lossy struct{ *app }

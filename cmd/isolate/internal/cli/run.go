@@ -156,7 +156,7 @@ func (a *app) explain(ctx context.Context, r request) {
 	}
 	a.say(text)
 	if r.unwritten != "" {
-		fmt.Fprintln(a.stderr, "isolate: "+explainedOnly(r.unwritten))
+		a.notice(explainedOnly(r.unwritten))
 	}
 }
 
@@ -306,9 +306,8 @@ func (a *app) once(i *interrupts, r request) outcome {
 // giveTools gives the program of a request its tools: ours, or those of who
 // asked for the run. The caller calls done, whether there are problems or not.
 func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatures func() []stub.Signature, done func(), problems []plan.Problem) {
-	notice := func(text string) { fmt.Fprintln(a.stderr, "isolate: "+text) }
 	if a.lending != nil {
-		h := &toolHost{Lender: loan.Lender{Conn: a.lending, Quiet: asking.shut}, notice: notice}
+		h := &toolHost{Lender: loan.Lender{Conn: a.lending, Quiet: asking.shut}, notice: a.notice}
 		r.cmd.ToolHost = h
 		return func() []stub.Signature { return h.about.Signatures }, func() {}, nil
 	}
@@ -318,7 +317,7 @@ func (a *app) giveTools(ctx context.Context, r *request, asking *gate) (signatur
 		return nil, done, problems
 	}
 	if text := o.unasked(); text != "" {
-		notice(text)
+		a.notice(text)
 	}
 	o.tools.Options.Approver = asking.guard(o.tools.Options.Approver)
 	r.cmd.Tools = o.tools

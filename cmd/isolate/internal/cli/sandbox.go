@@ -124,10 +124,10 @@ func (a *app) copied(f asked, text json.RawMessage, way string) error {
 		return fmt.Errorf("cannot read what was copied: %w", err)
 	}
 	if skipped(&m) > 0 {
-		fmt.Fprintln(a.stderr, "isolate: "+notCopied(m.Skipped, way, "--json"))
+		a.notice(notCopied(m.Skipped, way, "--json"))
 	}
 	if text := actedOn(&m, "--json"); text != "" {
-		fmt.Fprintln(a.stderr, "isolate: "+text)
+		a.notice(text)
 	}
 	return nil
 }

@@ -94,11 +94,10 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	if s.options.Audit != nil {
 		defer func() { err = errors.Join(err, s.options.Audit.Close()) }()
 	}
-	say := func(text string) { fmt.Fprintln(a.stderr, "isolate: "+text) }
 	var end func()
-	s.options.Telemetry, end = a.openTelemetry(i.ctx, withMetrics, say)
+	s.options.Telemetry, end = a.openTelemetry(i.ctx, withMetrics, a.notice)
 	if a.unsent != "" {
-		say(a.unsent)
+		a.notice(a.unsent)
 	}
 	metrics, err := s.listenMetrics()
 	if err != nil {
@@ -138,7 +137,7 @@ func (a *app) serve(ctx context.Context, s serveSettings) (err error) {
 	fmt.Fprintln(a.stdout, "serving on "+l.Addr().String())
 	if len(lacks) > 0 {
 		a.print(lacks...)
-		fmt.Fprintln(a.stderr, "isolate: "+servesLittle)
+		a.notice(servesLittle)
 	}
 	select {
 	case err := <-served:
