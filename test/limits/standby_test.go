@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -49,7 +50,9 @@ func TestStandby(t *testing.T) {
 	if score, err := os.ReadFile("/proc/" + name + "/oom_score_adj"); err != nil || string(score) != "1000\n" {
 		t.Errorf("its oom_score_adj is %q, %v", score, err)
 	}
-	l.run(isolate.Policy{}, isolate.Cmd{Args: []string{"true"}, Started: func(isolate.Running) {
+	looked, end := io.Pipe() // the program is not to end before we looked
+	l.run(isolate.Policy{}, isolate.Cmd{Args: []string{"cat"}, Stdin: looked, Started: func(isolate.Running) {
+		defer end.Close()
 		if s, err := os.ReadFile("/proc/" + name + "/stat"); err != nil || strings.Contains(string(s), "(keeper)") {
 			t.Errorf("it is not the program: %q, %v", s, err)
 		}
