@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"reflect"
 	"strings"
 	"syscall"
@@ -129,6 +130,10 @@ func TestSession(t *testing.T) {
 func TestSessionEnds(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
+	// below nohup, or in the background, they are ignored
+	heard := make(chan os.Signal, 8)
+	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT)
+	defer signal.Stop(heard)
 	for name, run := range map[string]func(context.Context, isolate.Cmd) (isolate.Result, error){
 		"error": func(context.Context, isolate.Cmd) (isolate.Result, error) {
 			return isolate.Result{}, io.ErrUnexpectedEOF
