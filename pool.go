@@ -35,10 +35,13 @@ type cell struct {
 
 // cell returns the cell for a plan, building it if need be; the caller leaves
 // it when done. Who waits for one that another caller builds and gives up
-// begins anew.
+// begins anew, and so does who finds one that has ended.
 func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 	for {
 		c, err := r.sharedCell(ctx, pl)
+		if err == errCellEnded {
+			continue
+		}
 		if c == nil || err == nil {
 			return c, err
 		}
@@ -47,6 +50,9 @@ func (r *Runtime) cell(ctx context.Context, pl plan.Plan) (*cell, error) {
 		}
 	}
 }
+
+// errCellEnded is that a cell of the pool had ended, and is out of it.
+var errCellEnded = errors.New("the cell has ended")
 
 // sharedCell is one try of cell. With an error it returns the cell that could
 // not be built, if it has waited for its end.
@@ -60,7 +66,12 @@ func (r *Runtime) sharedCell(ctx context.Context, pl plan.Plan) (*cell, error) {
 	if ok {
 		c.enter()
 		r.mu.Unlock()
-		return r.wait(ctx, c)
+		if c, err := r.wait(ctx, c); err != nil || !c.c.Ended() {
+			return c, err
+		}
+		r.retire(c)
+		r.leave(c)
+		return nil, errCellEnded
 	}
 	evicted := r.evict()
 	c = &cell{ready: make(chan struct{}), used: 1}
@@ -211,20 +222,43 @@ func (r *Runtime) endIdle() {
 	}
 }
 
-// seat takes an idle seat or makes one.
-func (c *cell) seat(ctx context.Context) (*container.Seat, error) {
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		s := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
-		return s, nil
+// seat takes an idle seat of the cell or makes one.
+func (r *Runtime) seat(ctx context.Context, c *cell) (*container.Seat, error) {
+	for s := c.idleSeat(); s != nil; s = c.idleSeat() {
+		if !s.Ended() {
+			return s, nil
+		}
+		r.note(s.Close())
 	}
-	c.mu.Unlock()
 	return c.c.NewSeat(ctx)
 }
 
-// spare takes a sandbox that was made ahead for a plan; nil if there is none.
+// idleSeat takes an idle seat; nil if there is none.
+func (c *cell) idleSeat() *container.Seat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
+	}
+	s := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return s
+}
+
+// spare takes a sandbox of the cell that was made ahead for a plan; nil if there
+// is none.
+func (r *Runtime) spare(c *cell, digest string) *box {
+	for b := c.spare(digest); b != nil; b = c.spare(digest) {
+		if !b.sandbox.Ended() {
+			return b
+		}
+		r.note(b.discard())
+	}
+	return nil
+}
+
+// spare is Runtime.spare, of one that may have ended.
 func (c *cell) spare(digest string) *box {
 	c.mu.Lock()
 	defer c.mu.Unlock()

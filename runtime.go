@@ -304,7 +304,7 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 	}
 	var b *box
 	if life == container.OneShot {
-		b = c.spare(pl.Digest)
+		b = r.spare(c, pl.Digest)
 	}
 	from := madeAhead
 	if b == nil {
@@ -324,7 +324,7 @@ func (r *Runtime) open(ctx context.Context, pl plan.Plan, life container.Lifetim
 
 // make makes a sandbox on a seat of the cell.
 func (r *Runtime) make(ctx context.Context, c *cell, pl plan.Plan, life container.Lifetime) (*box, error) {
-	seat, err := c.seat(ctx)
+	seat, err := r.seat(ctx, c)
 	if err != nil {
 		var ended *container.TemplateError
 		if errors.As(err, &ended) {

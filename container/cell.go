@@ -127,6 +127,12 @@ func answerBy(deadline time.Time, s sock, stage string, tape keeper.Tape) (reply
 	return r, nil
 }
 
+// Ended tells whether what forks the seats was ended, as by a host that has run
+// out of memory: the cell makes no further sandbox.
+func (c *Cell) Ended() bool {
+	return c.control.over() || c.template != nil && c.template.sock.over()
+}
+
 // Kill begins to end the cell with everything in it; Close must follow.
 func (c *Cell) Kill() {
 	c.mu.Lock()

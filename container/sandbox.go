@@ -134,6 +134,9 @@ func (s *Seat) Again() error {
 // leafEnd bounds how long a leaf may take to be empty after its sandbox is gone.
 const leafEnd = 5 * time.Second
 
+// Ended tells whether the seat was ended: it makes no further sandbox.
+func (s *Seat) Ended() bool { return s.sock.over() }
+
 // Close ends the seat and its sandbox and removes the leaf.
 func (s *Seat) Close() error {
 	_ = s.sock.close()
@@ -379,6 +382,15 @@ func (b *Sandbox) Usage() (cgroup.Usage, error) { return b.leaf.Usage() }
 
 // Leaf is the sandbox's cgroup.
 func (b *Sandbox) Leaf() *cgroup.Leaf { return b.leaf }
+
+// Ended tells whether a sandbox that nobody has used yet was ended: it runs no
+// program any more. Its init ends with the seat.
+func (b *Sandbox) Ended() bool {
+	b.mu.Lock()
+	standby := b.standby
+	b.mu.Unlock()
+	return b.seat.Ended() || hungUp(int(b.pidfd.Fd()), unix.POLLIN) || standby != nil && standby.sock.over()
+}
 
 // Signal sends a signal to everything in the sandbox but its init.
 func (b *Sandbox) Signal(sig unix.Signal) error {

@@ -102,6 +102,31 @@ func (s sock) atOnce(call func(fd int) error) (wait syscall.RawConn, err error) 
 	return s.f.SyscallConn()
 }
 
+// over tells whether the far side has ended.
+func (s sock) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil {
+		return s.fd < 0 || hungUp(s.fd, 0)
+	}
+	over := true
+	if conn, err := s.f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { over = hungUp(int(fd), 0) }) // if not closed
+	}
+	return over
+}
+
+// hungUp tells, without waiting, whether a descriptor has one of the events, or
+// is of something whose other side is gone.
+func hungUp(fd int, events int16) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	n, err := unix.Poll(p, 0)
+	for err == unix.EINTR {
+		n, err = unix.Poll(p, 0)
+	}
+	return n > 0 || err != nil
+}
+
 // send sends one message with descriptors. A message that is too long for a
 // datagram travels in a memfd.
 func (s sock) send(msg []byte, fds ...int) error {
