@@ -60,7 +60,7 @@ func checkCmd(c Cmd, pl plan.Plan) error {
 		add("cannot work in "+strconv.Quote(c.Dir), "the working directory is an absolute, clean path inside", "for example /workspace/src")
 	}
 	if c.Wall < 0 || c.Wall > pl.Limits.Wall {
-		add(fmt.Sprintf("cannot give the program %s", c.Wall), fmt.Sprintf("the policy of its sandbox gives at most %s", pl.Limits.Wall), "ask for less, or make the sandbox with a longer time")
+		add(fmt.Sprintf("cannot give the program %s", c.Wall), fmt.Sprintf("the policy of its sandbox gives at most %s", pl.Limits.Wall), "ask for less, or give the sandbox more: --time, or time in its policy")
 	}
 	if throughProc(c.Dir) {
 		add("cannot work in "+strconv.Quote(c.Dir), "a working directory in /proc may lead out (CVE-2024-21626)", "use a directory below /workspace")

@@ -159,3 +159,10 @@ func TestNewTool(t *testing.T) {
 		t.Error("arguments with a channel")
 	}
 }
+
+// What a host logs of a tool's error names a class also where the tool did not.
+func TestErrorWithoutClass(t *testing.T) {
+	if got := (&Error{Code: "negative", Message: "no negatives"}).Error(); got != "failed: no negatives" {
+		t.Errorf("%q", got)
+	}
+}

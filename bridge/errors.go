@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -26,6 +27,7 @@ func (c Class) known() bool {
 // Error is a failure as the program sees it. Its text has no host path, no
 // stack trace and nothing of the environment.
 type Error struct {
+	// Class of a tool's own error may be empty: it is Failed.
 	Class   Class
 	Code    Code
 	Message string
@@ -33,7 +35,7 @@ type Error struct {
 	Details json.RawMessage
 }
 
-func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }
+func (e *Error) Error() string { return string(cmp.Or(e.Class, Failed)) + ": " + e.Message }
 
 // Code says in one word what happened.
 type Code string

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,19 +91,31 @@ var routes = []route{
 func (s *Server) handler(most level) http.Handler {
 	mux := s.mux(most)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if none, pattern := mux.Handler(req); pattern == "" {
-			noRoute(w, req, none)
+		h, _ := mux.Handler(req)
+		if _, ours := h.(action); !ours {
+			noRoute(w, req, h)
 			return
 		}
 		mux.ServeHTTP(w, req)
 	})
 }
 
+// action is what a route does, told from what net/http answers of its own.
+type action func(http.ResponseWriter, *http.Request)
+
+func (a action) ServeHTTP(w http.ResponseWriter, req *http.Request) { a(w, req) }
+
 // noRoute answers a request that no route takes. Which methods the path has,
-// and so whether it is there, is known to what net/http would answer with; its
-// text is left out.
+// and so whether it is there, and how it is written if it is not clean, is known
+// to what net/http would answer with; its text is left out. Its redirect is no
+// answer: a caller that does not follow it takes it for a success.
 func noRoute(w http.ResponseWriter, req *http.Request, none http.Handler) {
 	none.ServeHTTP(wordless{w}, req)
+	if clean := w.Header().Get("Location"); clean != "" {
+		w.Header().Del("Location")
+		fail(w, failed(http.StatusNotFound, fmt.Sprintf("cannot find %q: paths are written without \"//\", \".\" and \"..\", and that of a directory ends with a slash", req.URL.Path), "write "+clean))
+		return
+	}
 	if allow := w.Header().Get("Allow"); allow != "" {
 		fail(w, failed(http.StatusMethodNotAllowed, fmt.Sprintf("cannot %s %q: it takes %s", req.Method, req.URL.Path, allow), describedWhere))
 		return
@@ -125,14 +138,14 @@ func (s *Server) mux(most level) *http.ServeMux {
 		if r.level > most {
 			continue
 		}
-		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
+		mux.Handle(r.method+" "+r.path, action(func(w http.ResponseWriter, req *http.Request) {
 			if r.body >= 0 {
 				req.Body = http.MaxBytesReader(w, req.Body, r.body)
 			}
 			if err := r.do(s, w, req.WithContext(traced(req.Context(), req))); err != nil {
 				fail(w, err)
 			}
-		})
+		}))
 	}
 	return mux
 }
@@ -266,6 +279,10 @@ func switchOf(r *http.Request, name string) (bool, error) {
 // wrongJSON says what is wrong with a body in the words of JSON, not of Go.
 func wrongJSON(err error) string {
 	var t *json.UnmarshalTypeError
+	var base base64.CorruptInputError
+	if errors.As(err, &base) {
+		return fmt.Sprintf("\"input\": it is no base64, from byte %d on", int64(base))
+	}
 	if !errors.As(err, &t) {
 		return strings.TrimPrefix(err.Error(), "json: ")
 	}

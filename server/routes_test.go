@@ -169,7 +169,11 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/runs", `{"args":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "more than 16777216 bytes"},
 		{"POST", "/v1/runs/r1/kill", "x", 404, "cannot find run"},
 		{"PATCH", "/v1/runs", "", 405, `cannot PATCH \"/v1/runs\": it takes GET, HEAD, POST`},
+		{"POST", "/v1/runs", `{"args":["cat"],"input":"hello!"}`, 400, `\"input\": it is no base64, from byte 5 on`},
 		{"GET", "/", "", 404, `cannot find \"/\"`},
+		{"PUT", "/v1/sandboxes/s1/files//etc/x", "x", 404, `write /v1/sandboxes/s1/files/etc/x"`},
+		{"GET", "/v1/sandboxes/s1/list", "", 404, `write /v1/sandboxes/s1/list/"`},
+		{"GET", "/v1/sandboxes/s1/list/.?x=1", "", 404, `write /v1/sandboxes/s1/list/?x=1"`},
 		{"GET", "/v1/nothing\u202e", "", 404, `GET /v1/openapi.json`},
 	} {
 		w := request(t, h, c.method, c.path, c.body)

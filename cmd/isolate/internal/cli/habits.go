@@ -93,6 +93,7 @@ func habitOf(name string, flags *pflag.FlagSet) (habit, bool) {
 		{"-u --user --uid --gid --group", habit{"leave it out: a program always has an id of its own that owns nothing here", 1}},
 		{"-d --detach", habit{hint: "put \"&\" behind the command"}},
 		{"--name --keep --box-id --join", habit{"leave it out: a sandbox ends with its command; \"isolate sandbox new\" makes one that is kept", 1}},
+		{"--sandbox --session", habit{"write isolate sandbox run SANDBOX -- PROGRAM to work in one that is kept", 1}},
 		{"--entrypoint --image", habit{"write the program behind \"--\", and --rootfs DIR for another root file system", 1}},
 	}, name)
 }
