@@ -112,6 +112,9 @@ func (s *Server) putFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.kept.release(k)
 	e, err := k.sandbox.PutFile(r.Context(), r.PathValue("path"), uint32(mode), r.Body)
+	if !s.kept.has(k) { // what was written is nowhere
+		return errNoSandbox(k.id)
+	}
 	if err != nil {
 		return fileError(r.PathValue("path"), err)
 	}
@@ -156,6 +159,9 @@ func (s *Server) copyIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.kept.release(k)
 	m, err := k.sandbox.CopyIn(r.Context(), inputs(q.In))
+	if !s.kept.has(k) {
+		return errNoSandbox(k.id)
+	}
 	if errors.Is(err, workspace.ErrLimit) {
 		return failed(http.StatusInsufficientStorage, err.Error(), "")
 	}

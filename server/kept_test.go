@@ -127,9 +127,18 @@ func TestCopyRefusals(t *testing.T) {
 }
 
 // A sandbox that ends between the head of a request and its body is told as one
-// that is not there.
+// that is not there: the file that was written to it is nowhere.
 func TestEndedWhileAsked(t *testing.T) {
 	l := newLab(t, isolate.Options{}, server.Options{})
+	for request, body := range map[string]string{
+		"POST /v1/sandboxes/%s/runs":    `{"args": ["true"]}`,
+		"PUT /v1/sandboxes/%s/files/at": "text",
+	} {
+		t.Run(request, func(t *testing.T) { endedWhileAsked(t, l, request, body) })
+	}
+}
+
+func endedWhileAsked(t *testing.T, l *lab, request, body string) {
 	s, err := l.NewSandbox(t.Context(), client.SandboxRequest{Policy: weak})
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +148,7 @@ func TestEndedWhileAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	const body = `{"args": ["true"]}`
-	fmt.Fprintf(c, "POST /v1/sandboxes/%s/runs HTTP/1.1\r\nHost: isolate\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", s.ID, len(body))
+	fmt.Fprintf(c, request+" HTTP/1.1\r\nHost: isolate\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", s.ID, len(body))
 	within(t, "the request to have found it", func() bool {
 		list, err := l.Sandboxes(t.Context())
 		return err == nil && len(list) == 1 && list[0].Running == 1
