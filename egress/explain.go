@@ -3,6 +3,7 @@ package egress
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +96,11 @@ func Explain(p Policy, t Target) (string, Decision, error) {
 	if p.IPv6 {
 		s += "it has addresses of IPv4 and IPv6 inside\n"
 	}
-	s += "an address that is private, of this machine or of a metadata service is refused when the name leads to one\n"
+	i := slices.IndexFunc(p.Rules, func(r Rule) bool { return r.String() == d.Rule })
+	if i < 0 || len(p.Rules[i].Private) == 0 {
+		return s + "an address that is private, of this machine or of a metadata service is refused when the name leads to one\n", d, nil
+	}
+	s += "a private address is refused when the name leads to one that is not in " + strings.Join(p.Rules[i].Private, ", ") + "; one of this machine or of a metadata service always is\n"
 	return s, d, nil
 }
 

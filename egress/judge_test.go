@@ -248,6 +248,13 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Which private addresses a name may lead to is said as the rule says it.
+func TestExplainPrivate(t *testing.T) {
+	p := Policy{Mode: ModeRestricted, Rules: []Rule{{Name: "cache.example", Protocol: HTTP, Ports: []int{3141}, Private: []string{"10.0.0.0/8"}}, {Name: "a.example"}}}
+	explained(t, p, "cache.example:3141", "\na private address is refused when the name leads to one that is not in 10.0.0.0/8; one of this machine")
+	explained(t, p, "a.example", "\nan address that is private, of this machine")
+}
+
 // A URL whose path a rule does not name is not told to be allowed because its
 // host is.
 func TestExplainRequests(t *testing.T) {

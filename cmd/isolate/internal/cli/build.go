@@ -117,9 +117,14 @@ func shareTree(dir string) error {
 	})
 }
 
-// buildFailed is the outcome of a build step that failed.
-func buildFailed(res *isolate.Result) outcome {
-	return outcome{result: res, code: res.CommandExitCode(), problems: []plan.Problem{{
+// buildFailed is the outcome of a build step that failed. One that has no
+// network says only that it finds no host.
+func buildFailed(res *isolate.Result, net egress.Mode) outcome {
+	p := plan.Problem{
 		What: fmt.Sprintf("cannot run the program: its build step failed with exit code %d", res.CommandExitCode()), Remedy: "what the step printed is above",
-	}}}
+	}
+	if net == egress.ModeNone {
+		p.Remedy += "\nit had no network: --build-preset NAME gives it that of a package manager, --build-net allow:HOST another"
+	}
+	return outcome{result: res, code: res.CommandExitCode(), problems: []plan.Problem{p}}
 }

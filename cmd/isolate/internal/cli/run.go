@@ -273,7 +273,7 @@ func (a *app) once(i *interrupts, r request) outcome {
 			return a.withoutResult(i, errors.Join(err, rt.Close()))
 		}
 		if failed != nil {
-			o := buildFailed(failed)
+			o := buildFailed(failed, r.build.net.Mode)
 			o.problems = append(o.problems, problemsOf(rt.Close())...)
 			return o
 		}

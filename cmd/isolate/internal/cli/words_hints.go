@@ -39,6 +39,8 @@ func commandOfAnother(word string) string {
 	switch word {
 	case "build", "pull", "push", "images", "image":
 		return "there are no images: programs see the host's /usr, or another root file system with --rootfs DIR"
+	case "policy":
+		return "\"isolate exec --policy FILE --explain -- true\" checks a policy file and prints the plan; \"isolate net explain --policy FILE HOST\" asks about its network"
 	case "cp", "copy":
 		return "copy files with --in and --out, or with \"isolate sandbox put\" and \"isolate sandbox get\""
 	}
