@@ -25,7 +25,7 @@ func waiters(t *testing.T, q *queue, n int) []chan error {
 			if waiting == i+1 {
 				break
 			}
-			if time.Since(began) > 10*time.Second {
+			if time.Since(began) > 60*time.Second {
 				t.Fatalf("caller %d does not wait", i)
 			}
 		}

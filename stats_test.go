@@ -28,7 +28,7 @@ func within(t *testing.T, what string, true func() bool) {
 // goes and comes again.
 func TestStatsAndIdleCells(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
-	r, err := isolate.Open(t.Context(), isolate.Options{Spares: 1, CellIdle: 300 * time.Millisecond})
+	r, err := isolate.Open(t.Context(), isolate.Options{Spares: 1, CellIdle: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestUsageOfEachProgram(t *testing.T) {
 		}
 		return res
 	}
-	res := run("i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1 & done; wait")
+	res := run("i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; wait")
 	if res.Usage.CPU < 100*time.Millisecond || res.Usage.PIDsDenied == 0 {
 		t.Fatalf("the first one used %+v", res.Usage)
 	}

@@ -77,12 +77,12 @@ func TestLaterIsWrittenAlone(t *testing.T) {
 	r := begin(t, l)
 	before := syncs.Load()
 	must(t, r.AppendLater(noFailure(t), CallFinished{Call: 1, Tool: "t"}))
-	for until := time.Now().Add(10 * time.Second); syncs.Load() == before; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(60 * time.Second); syncs.Load() == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("it is not written")
 		}
 	}
-	for until := time.Now().Add(10 * time.Second); !slices.Contains(events(t, p, r.ID()), "call.finished"); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(60 * time.Second); !slices.Contains(events(t, p, r.ID()), "call.finished"); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("it is not in the log")
 		}
@@ -133,7 +133,7 @@ func TestLaterFails(t *testing.T) {
 				if !errors.Is(err, unix.EIO) {
 					t.Errorf("it says %v", err)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(60 * time.Second):
 				t.Fatal("nothing says that it could not be written")
 			}
 			broken.Store(false)

@@ -55,7 +55,11 @@ func TestApproval(t *testing.T) {
 		}), "", CodeBadJSON, "", Allow},
 	} {
 		var holds, releases atomic.Int64
-		b := newBroker(t, Options{Approver: c.approver, ApprovalWait: 50 * time.Millisecond, Hold: func() func() {
+		wait := patience
+		if name == "too late" {
+			wait = 50 * time.Millisecond
+		}
+		b := newBroker(t, Options{Approver: c.approver, ApprovalWait: wait, Hold: func() func() {
 			holds.Add(1)
 			return func() { releases.Add(1) }
 		}}, tool)

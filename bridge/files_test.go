@@ -89,7 +89,7 @@ func TestNotRegular(t *testing.T) {
 			t.Errorf("%s is still there: %v", kind, err)
 		}
 	}
-	if d := time.Since(begin); d > time.Duration(len(kinds))*500*time.Millisecond {
+	if d := time.Since(begin); d > patience {
 		t.Errorf("refusing took %v", d)
 	}
 	r.server.missed() // the directory that stays is not refused again
@@ -434,7 +434,7 @@ func TestCloseReleases(t *testing.T) {
 		must(t, s.Close())
 		h.Workspace.Close()
 	}
-	if after := count(); after != before || len(w.watch) != 0 {
+	if after := count(); after > before || len(w.watch) != 0 { // those of tests before may go meanwhile
 		t.Errorf("%d descriptors, %d before; %d watches", after, before, len(w.watch))
 	}
 	if _, err := ServeFiles(w, Handles{}, b); err == nil {

@@ -156,7 +156,7 @@ func TestDestinations(t *testing.T) {
 	testenv.Require(t, testenv.UserNS, testenv.IPv6Loopback)
 	c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("destinations")...)
 	rec := denial.Start(c.Listener, denial.Options{IP: denial.IPAllowed})
-	status, out := c.Wait(t, 20*time.Second)
+	status, out := c.Wait(t, 60*time.Second)
 	if status.ExitStatus() != 0 || out != destinationsOut {
 		t.Errorf("status %#x, output:\n%swant:\n%s", status, out, destinationsOut)
 	}
@@ -196,8 +196,14 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-// oneSocket says what a call that is refused with notice ends with.
-func oneSocket([]string) int {
+// oneSocket says what a call that is refused with notice ends with. It waits for
+// a file first, if one is named.
+func oneSocket(until []string) int {
+	for _, file := range until {
+		for _, err := os.Stat(file); err != nil; _, err = os.Stat(file) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	fmt.Println("calling")
 	_, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
 	fmt.Println(err)
@@ -209,12 +215,16 @@ func oneSocket([]string) int {
 func TestSupervisorGone(t *testing.T) {
 	testenv.Require(t, testenv.UserNS)
 	t.Run("before the call", func(t *testing.T) {
-		c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("socket")...)
+		gone := filepath.Join(t.TempDir(), "gone")
+		c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("socket", gone)...)
 		rec := denial.Start(c.Listener, denial.Options{})
 		if sum := rec.Stop(); sum.Total != 0 {
 			t.Errorf("summary %+v", sum)
 		}
-		if _, out := c.Wait(t, 10*time.Second); out != "calling\nfunction not implemented\n" {
+		if err := os.WriteFile(gone, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, out := c.Wait(t, 60*time.Second); out != "calling\nfunction not implemented\n" {
 			t.Errorf("output %q", out)
 		}
 	})
@@ -222,7 +232,7 @@ func TestSupervisorGone(t *testing.T) {
 		c := filtertest.Start(t, filter(t, policy.ProfileDefault), filtertest.Stage("socket")...)
 		awaitBlocked(t, c.PID, unix.SYS_SOCKET)
 		c.Listener.Close()
-		if _, out := c.Wait(t, 10*time.Second); out != "calling\nfunction not implemented\n" {
+		if _, out := c.Wait(t, 60*time.Second); out != "calling\nfunction not implemented\n" {
 			t.Errorf("output %q", out)
 		}
 	})
@@ -244,11 +254,11 @@ func TestStalledHandler(t *testing.T) {
 			}
 			began := time.Now()
 			c.Kill()
-			status, out := c.Wait(t, 5*time.Second)
+			status, out := c.Wait(t, 60*time.Second)
 			if status.Signal() != syscall.SIGKILL || out != "calling\n" {
 				t.Errorf("status %#x, output %q", status, out)
 			}
-			if d := time.Since(began); d > time.Second {
+			if d := time.Since(began); d > 20*time.Second {
 				t.Errorf("it took %v to die", d)
 			}
 		})
@@ -258,7 +268,7 @@ func TestStalledHandler(t *testing.T) {
 // awaitBlocked waits until a thread of the process is in the call.
 func awaitBlocked(t *testing.T, pid, call int) {
 	t.Helper()
-	for range 1000 {
+	for range 12000 {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		for _, f := range files {
 			if b, _ := os.ReadFile(f); strings.HasPrefix(string(b), strconv.Itoa(call)+" ") {
@@ -286,7 +296,7 @@ func TestKilledInBetween(t *testing.T) {
 		rec := denial.Start(c.Listener, denial.Options{})
 		time.Sleep(5*time.Millisecond + time.Duration(i*37)*time.Microsecond)
 		c.Kill()
-		c.Wait(t, 5*time.Second)
+		c.Wait(t, 60*time.Second)
 		ended := make(chan error, 1)
 		go func() { ended <- rec.Err() }()
 		select {
@@ -294,7 +304,7 @@ func TestKilledInBetween(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Fatal("still serving though no process is left")
 		}
 		rec.Stop()

@@ -179,7 +179,7 @@ func adopt(t *testing.T) {
 // moment, for a killed child of a child is reaped by its parent's namespace.
 func childless(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var st unix.WaitStatus
 		pid, err := unix.Wait4(-1, &st, unix.WNOHANG, nil)
 		if err == unix.ECHILD {
@@ -229,7 +229,7 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Errorf("cgroup.subtree_control before %q, after %q", before.handedOn, after.handedOn)
 			}
 			// A newuidmap that was given up closes its pipe when it ends.
-			for deadline := time.Now().Add(2 * time.Second); after.fds > before.fds && time.Now().Before(deadline); after = traced(t) {
+			for deadline := time.Now().Add(30 * time.Second); after.fds > before.fds && time.Now().Before(deadline); after = traced(t) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			if after.fds > before.fds {

@@ -49,7 +49,7 @@ func TestKernel(t *testing.T) {
 				ip = denial.IPRefused
 			}
 			rec := denial.Start(c.Listener, denial.Options{IP: ip})
-			status, out := c.Wait(t, 30*time.Second)
+			status, out := c.Wait(t, 60*time.Second)
 			sum := rec.Stop()
 			if status.ExitStatus() != 0 || !strings.HasPrefix(out, "made ") {
 				t.Fatalf("status %#x\n%s", status, out)
@@ -225,7 +225,7 @@ func TestForeignCalls(t *testing.T) {
 			}
 			for _, p := range everyProfile {
 				c := filtertest.Start(t, compile(t, p).BPF, prog)
-				status, out := c.Wait(t, 10*time.Second)
+				status, out := c.Wait(t, 60*time.Second)
 				if !status.Signaled() || status.Signal() != syscall.SIGSYS {
 					t.Errorf("%v: status %#x, want SIGSYS\n%s", p, status, out)
 				}
@@ -262,7 +262,7 @@ c = socket.create_connection(s.getsockname())
 try: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
 except OSError as e: print(e.strerror)
 `)
-	status, out := c.Wait(t, 10*time.Second)
+	status, out := c.Wait(t, 60*time.Second)
 	if status.ExitStatus() != 0 || out != "Address family not supported by protocol\n" {
 		t.Errorf("status %#x, output %q", status, out)
 	}

@@ -169,7 +169,14 @@ func TestTypedAhead(t *testing.T) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	go func() {
-		time.Sleep(300 * time.Millisecond)
+		var shown []byte
+		for p := make([]byte, 4096); bytes.Count(shown, []byte("[n] ")) < 2; {
+			n, err := master.Read(p)
+			if err != nil {
+				return
+			}
+			shown = append(shown, p[:n]...)
+		}
 		_, _ = master.WriteString("3\n")
 	}()
 	if d, err := term.Approve(within(t, 20*time.Second), question); err != nil || d.For != 3 {

@@ -208,7 +208,7 @@ while :; do sleep 1; done`, Program{Dir: dir})
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return

@@ -481,8 +481,8 @@ func TestNPM(t *testing.T) {
 // A command that is no MCP server is told as such.
 func TestNoServer(t *testing.T) {
 	dir := t.TempDir()
-	open := func(name string, args ...string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	open := func(patience time.Duration, name string, args ...string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		s, err := Open(ctx, Config{Name: "m", Command: &Command{Path: name, Args: args, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}}})
 		if err == nil {
@@ -490,10 +490,10 @@ func TestNoServer(t *testing.T) {
 		}
 		return err
 	}
-	if err := open("sh", "-c", "echo no such option >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "the command ended at once (exit status 3), before it spoke MCP") || !strings.Contains(err.Error(), "no such option") {
+	if err := open(time.Minute, "sh", "-c", "echo no such option >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "the command ended at once (exit status 3), before it spoke MCP") || !strings.Contains(err.Error(), "no such option") {
 		t.Errorf("error %v", err)
 	}
-	if err := open("sleep", "60"); err == nil || !strings.Contains(err.Error(), "it did not answer in time; is it an MCP server?") {
+	if err := open(time.Second, "sleep", "600"); err == nil || !strings.Contains(err.Error(), "it did not answer in time; is it an MCP server?") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -84,3 +84,11 @@ func TestServerAsksWithoutEnd(t *testing.T) {
 		t.Errorf("Close took %v", d)
 	}
 }
+
+// whenAccepted calls f when so many calls are at work, or have been.
+func whenAccepted(b *bridge.Broker, calls int64, f func()) {
+	for b.Summary().Accepted < calls {
+		time.Sleep(time.Millisecond)
+	}
+	f()
+}

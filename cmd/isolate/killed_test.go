@@ -166,7 +166,7 @@ func (k *killed) check(key *audit.Key) {
 	running := func(s audit.RunState) bool { return s.State == audit.StateRunning }
 	// A child of the command, killed before it became the tool, has the lock until it is gone.
 	for began := time.Now(); slices.ContainsFunc(left.Runs, running); code, left = k.verify(key) {
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > 60*time.Second {
 			k.t.Fatalf("somebody still writes: %+v", left.Runs)
 		}
 	}

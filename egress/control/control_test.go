@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -163,27 +164,29 @@ func TestFailToStart(t *testing.T) {
 // What is noted is handed over without another message, and together; with one
 // that is waited for it goes before that.
 func TestNotes(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	defer theirs.Close()
-	p := NewPeer(ours)
-	read := make([]byte, 64<<10)
-	for i, notes := range []int{2, 1} {
-		for range notes {
-			p.Note(egress.Event{Type: egress.EventDeny})
+	synctest.Test(t, func(t *testing.T) { // its clock stands while anybody works
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		p := NewPeer(ours)
+		read := make([]byte, 64<<10)
+		for i, notes := range []int{2, 1} {
+			for range notes {
+				p.Note(egress.Event{Type: egress.EventDeny})
+			}
+			if i == 1 {
+				go p.Durable(egress.Event{Type: egress.EventOpen})
+			}
+			_ = theirs.SetReadDeadline(time.Now().Add(20 * time.Second))
+			n, err := theirs.Read(read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := strings.Count(string(read[:n]), "\n"); lines != 2 {
+				t.Errorf("%d events were handed over at once, want 2: %s", lines, read[:n])
+			}
 		}
-		if i == 1 {
-			go p.Durable(egress.Event{Type: egress.EventOpen})
-		}
-		_ = theirs.SetReadDeadline(time.Now().Add(20 * time.Second))
-		n, err := theirs.Read(read)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := strings.Count(string(read[:n]), "\n"); lines != 2 {
-			t.Errorf("%d events were handed over at once, want 2: %s", lines, read[:n])
-		}
-	}
+	})
 }
 
 // A record that fails is told to the process, once and for good.

@@ -79,7 +79,7 @@ func TestDialTCPFails(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
-	if _, err := dialTCP(ctx, full); err == nil || time.Since(began) > 10*time.Second {
+	if _, err := dialTCP(ctx, full); err == nil || time.Since(began) > 60*time.Second {
 		t.Errorf("got %v after %v", err, time.Since(began))
 	}
 }

@@ -92,7 +92,7 @@ func TestUDPInFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		_, _ = c.Write([]byte("quic"))
 		if n, err := c.Read(make([]byte, 8)); (err == nil) != answered {
 			t.Errorf("%s: %d bytes, %v", to, n, err)

@@ -213,7 +213,7 @@ func TestSpecialFilesDoNotBlock(t *testing.T) {
 		if _, err := OpenBeneath(dir, "sock", unix.O_RDONLY); !errors.Is(err, unix.ENXIO) {
 			t.Errorf("socket: %v, want ENXIO", err)
 		}
-		if d := time.Since(begin); d > time.Second {
+		if d := time.Since(begin); d > 20*time.Second {
 			t.Errorf("took %v", d)
 		}
 	})
@@ -237,7 +237,7 @@ func TestLeaseDoesNotBlock(t *testing.T) {
 		if _, err := OpenBeneath(handle(t, top), "f", unix.O_RDONLY); !errors.Is(err, unix.EAGAIN) {
 			t.Errorf("open under a lease: %v, want EAGAIN", err)
 		}
-		if d := time.Since(begin); d > time.Second {
+		if d := time.Since(begin); d > 20*time.Second {
 			t.Errorf("took %v", d)
 		}
 	})

@@ -50,7 +50,7 @@ func read(t *testing.T, r *os.File) string {
 // gone waits until no process of that id lives.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
@@ -77,7 +77,7 @@ func TestRunsAlone(t *testing.T) {
 func TestGroupEndsAsAWhole(t *testing.T) {
 	for name, script := range map[string]string{
 		"kill":   `sh -c 'trap "" TERM INT HUP; sleep 1000 & echo $!; wait' & echo $!; echo; wait`,
-		"leader": `sh -c 'trap "" TERM INT HUP; sleep 1000 & echo $!; wait' & echo $!; while ! [ -s ran ]; do sleep 0.05; echo x >ran; done; sleep 0.3`,
+		"leader": `sh -c 'trap "" TERM INT HUP; sleep 1000 & echo $!; >ran; wait' & echo $!; until [ -e ran ]; do sleep 0.05; done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, r := start(t, script)

@@ -150,7 +150,7 @@ func TestTakePipeLetsGo(t *testing.T) {
 		if err == nil {
 			t.Error("no error")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("still waiting")
 	}
 }

@@ -195,32 +195,38 @@ func TestEndsMidCall(t *testing.T) {
 	}{
 		"leaves": {"exit 3", isolate.ReasonExit, isolate.Policy{}},
 		"killed": {"kill -9 $$", isolate.ReasonSignal, isolate.Policy{}},
-		"wall":   {"sleep 60", isolate.ReasonWall, isolate.Policy{Wall: time.Second}},
+		"wall":   {"sleep 60", isolate.ReasonWall, isolate.Policy{Wall: 5 * time.Second}},
 		"oom":    {"exec /usr/bin/python3 -c 'b=bytearray(300<<20)'", isolate.ReasonOOM, isolate.Policy{Memory: 64 << 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &isolate.Tools{}
-			ended := make(chan struct{})
+			begun, ended := make(chan struct{}), make(chan struct{})
 			set.Add(isolate.Tool{Name: "wait", Run: func(ctx context.Context, _ isolate.ToolCall) (isolate.ToolReply, error) {
+				close(begun)
 				<-ctx.Done()
 				close(ended)
 				return isolate.ToolReply{}, ctx.Err()
 			}})
-			script := `cd /workspace/_rpc/req; echo '{"tool":"wait","args":{}}' > .tmp; mv .tmp req_w.json; sleep 0.3; ` + c.script
+			set.Add(isolate.Tool{Name: "begun", Run: func(context.Context, isolate.ToolCall) (isolate.ToolReply, error) {
+				<-begun
+				return isolate.ToolReply{}, nil
+			}})
+			script := `cd /workspace/_rpc/req; for t in wait begun; do echo '{"tool":"'$t'","args":{}}' > .tmp; mv .tmp req_$t.json; done
+until [ -e ../resp/resp_begun.done ]; do sleep 0.05; done; ` + c.script
 			begin := time.Now()
 			res, err := r.Run(t.Context(), c.policy, isolate.Cmd{Args: []string{"/bin/sh", "-c", script}, Tools: set})
 			if err != nil || res.Reason != c.reason {
 				t.Errorf("ended with %s (%s), %v; want %s", res.Reason, res.Detail, err, c.reason)
 			}
-			if took := time.Since(begin); took > 15*time.Second {
+			if took := time.Since(begin); took > 40*time.Second {
 				t.Errorf("returned after %s", took)
 			}
-			if res.Calls == nil || res.Calls.Unknown != 1 || len(res.Calls.Calls) != 1 {
-				t.Errorf("calls: %+v; want one that is unknown", res.Calls)
+			if res.Calls == nil || res.Calls.Unknown != 1 || len(res.Calls.Calls) != 2 {
+				t.Errorf("calls: %+v; want one of two that is unknown", res.Calls)
 			}
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(60 * time.Second):
 				t.Error("the tool's context has not ended")
 			}
 		})
@@ -289,7 +295,7 @@ func TestApproval(t *testing.T) {
 		ask  bridge.Approver
 		want string
 	}{
-		"granted, slower than the limit": {asker{3 * time.Second, bridge.Decision{Verdict: bridge.Allow, By: "me"}}, "1 None None\n"},
+		"granted, slower than the limit": {asker{7 * time.Second, bridge.Decision{Verdict: bridge.Allow, By: "me"}}, "1 None None\n"},
 		"edited":                         {asker{0, bridge.Decision{Verdict: bridge.Allow, Args: json.RawMessage(`{"value":2}`)}}, "2 None None\n"},
 		"denied":                         {asker{0, bridge.Decision{}}, "None denied denied\n"},
 		"nobody":                         {nil, "None denied nobody_to_ask\n"},
@@ -302,7 +308,7 @@ func TestApproval(t *testing.T) {
 				err := json.Unmarshal(c.Args, &v)
 				return isolate.ToolReply{Value: v.Value}, err
 			}})
-			res, err := r.Run(t.Context(), isolate.Policy{Wall: 2 * time.Second}, isolate.Cmd{
+			res, err := r.Run(t.Context(), isolate.Policy{Wall: 5 * time.Second}, isolate.Cmd{
 				Args: []string{python, "-c", script}, In: []isolate.Input{{Source: "testdata/rpc.py"}}, Tools: set,
 			})
 			if err != nil || string(res.Stdout.Kept) != c.want || res.Reason != isolate.ReasonExit {
@@ -311,8 +317,8 @@ func TestApproval(t *testing.T) {
 			if len(res.Calls.Calls) != 1 || res.Calls.Calls[0].Approval == nil {
 				t.Errorf("no decision is recorded: %+v", res.Calls)
 			}
-			if strings.HasPrefix(name, "granted") && res.Usage.Held < 2*time.Second {
-				t.Errorf("the clock stood still for %s, want 3 s", res.Usage.Held)
+			if strings.HasPrefix(name, "granted") && res.Usage.Held < 6*time.Second {
+				t.Errorf("the clock stood still for %s, want 7 s", res.Usage.Held)
 			}
 		})
 	}
@@ -329,11 +335,11 @@ import sys, time, urllib.request; sys.path.insert(0, "/workspace")
 from rpc import *
 begin = time.monotonic()
 try:
-    urllib.request.urlopen("` + url + `", timeout=5)
+    urllib.request.urlopen("` + url + `", timeout=60)
     print("reached")
 except OSError as e:
     took = time.monotonic() - begin
-    print("unreachable" if took < 1 else "unreachable, slowly")
+    print("unreachable" if took < 20 else "unreachable, slowly")
 works()
 `
 	res, err := r.Run(t.Context(), isolate.Policy{}, isolate.Cmd{Args: []string{python, "-c", script}, In: []isolate.Input{{Source: "testdata/rpc.py"}}, Tools: set})

@@ -309,7 +309,7 @@ func TestFlood(t *testing.T) {
 		bounded(t, b, 2)
 	})
 	t.Run("without end", func(t *testing.T) {
-		const wall = time.Second
+		const wall = 4 * time.Second // time to begin in
 		res := l.run(t, isolate.Policy{Wall: wall}, script(t, "net_flood.c"))
 		if res.Reason != isolate.ReasonWall || res.Usage.Wall < wall {
 			t.Errorf("ended with %s after %s, want wall", res.Reason, res.Usage.Wall)

@@ -359,6 +359,14 @@ type screen struct {
 	bytes.Buffer
 }
 
+// written is called when something is written.
+type written func()
+
+func (w written) Write(p []byte) (int, error) {
+	w()
+	return len(p), nil
+}
+
 func (s *screen) Write(p []byte) (int, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -394,8 +402,7 @@ func TestPrivateTerminal(t *testing.T) {
 func TestTerminalHangsUp(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, cancel)
-	c := isolate.Cmd{Args: []string{"/bin/sh", "-c", "setsid sleep 600 & sleep 600 & echo ready; exec sleep 600"}, Terminal: &isolate.Terminal{Output: &screen{}}}
+	c := isolate.Cmd{Args: []string{"/bin/sh", "-c", "setsid sleep 600 & sleep 600 & echo ready; exec sleep 600"}, Terminal: &isolate.Terminal{Output: written(cancel)}}
 	began := time.Now()
 	res, err := l.Run(ctx, isolate.Policy{Wall: patience}, c)
 	if err != nil || res.Reason != isolate.ReasonCancelled {

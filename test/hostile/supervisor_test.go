@@ -64,7 +64,7 @@ func TestHundredAtOnce(t *testing.T) {
 // ignores it is killed when the period is over.
 func TestGrace(t *testing.T) {
 	l := newLab(t)
-	const wall, grace = 500 * time.Millisecond, time.Second
+	const wall, grace = 3 * time.Second, 4 * time.Second
 	p := isolate.Policy{Wall: wall, Grace: grace}
 	line := `trap 'echo last words; exit 3' TERM; while :; do sleep 0.05; done`
 	res := l.run(t, p, isolate.Cmd{Args: []string{"/bin/sh", "-c", line}})

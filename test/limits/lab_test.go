@@ -121,7 +121,7 @@ func (l *lab) close() {
 	for _, left := range remains(l.dir, l.ids) {
 		l.t.Errorf("left after Close: %s", left)
 	}
-	within(l.t, 5*time.Second, func() error {
+	within(l.t, patience, func() error {
 		if open := openFiles(l.t); len(open) > l.fds {
 			return fmt.Errorf("%d descriptors are open after Close, %d were before Open: %q", len(open), l.fds, open)
 		}
@@ -203,6 +203,20 @@ func compiled(t testing.TB, name string) string {
 		t.Fatalf("cannot compile %s: %v\n%s", name, err, out)
 	}
 	return program
+}
+
+// oneOf tries up to three times what a moment of others' load can spoil: a bound
+// on time, for which the times of one attempt are no proof.
+func oneOf(t testing.TB, attempt func() error) {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = attempt(); err == nil {
+			return
+		}
+		t.Log(err)
+	}
+	t.Errorf("three times, the last time %v", err)
 }
 
 // within waits until check is content; else the test fails with what it said

@@ -53,7 +53,7 @@ func TestLimitsZombies(t *testing.T) {
 	res := l.run(isolate.Policy{PIDs: 20}, hostile(t, "zombies.py", fmt.Sprint(n)))
 	ended(t, res, isolate.ReasonExit)
 	says(t, res, fmt.Sprintf("%d started, 0 left, 3 descriptors", n))
-	within(t, 5*time.Second, func() error {
+	within(t, patience, func() error {
 		// another seat may have been made; one descriptor a zombie would be 1,000
 		if open := openFiles(t); len(open) > before+20 {
 			return fmt.Errorf("%d descriptors, %d before: %q", len(open), before, open)

@@ -35,7 +35,7 @@ func TestLimitsMemoryHogs(t *testing.T) {
 	} {
 		t.Run(hog.way, func(t *testing.T) {
 			before := freeMemory(t)
-			res := l.run(isolate.Policy{Memory: someMemory, Wall: 30 * time.Second}, hostile(t, hog.file, hog.way))
+			res := l.run(isolate.Policy{Memory: someMemory, Wall: patience}, hostile(t, hog.file, hog.way))
 			ended(t, res, isolate.ReasonOOM)
 			if res.Usage.OOMKills == 0 {
 				t.Error("no process is counted as killed by the limit")
@@ -49,7 +49,7 @@ func TestLimitsMemoryHogs(t *testing.T) {
 			}
 			// The host's memory is its own again. Others use it too, so only
 			// what would be a multiple of the limit counts.
-			within(t, 5*time.Second, func() error {
+			within(t, patience, func() error {
 				if lost := before - freeMemory(t); lost > 1<<30 {
 					return fmt.Errorf("the host has %d MiB less than before", lost>>20)
 				}
@@ -99,7 +99,11 @@ func TestLimitsKillIsNotOOM(t *testing.T) {
 		{"ulimit -St 1; while :; do :; done", isolate.ReasonSignal, 24},
 		{"exit 137", isolate.ReasonExit, 0},
 	} {
-		res := l.run(isolate.Policy{Memory: someMemory, Wall: 3 * time.Second}, isolate.Cmd{Args: []string{"sh", "-c", tt.script}})
+		wall := patience
+		if tt.reason == isolate.ReasonWall {
+			wall = 3 * time.Second
+		}
+		res := l.run(isolate.Policy{Memory: someMemory, Wall: wall}, isolate.Cmd{Args: []string{"sh", "-c", tt.script}})
 		if res.Reason != tt.reason || res.Signal != tt.signal || res.Usage.OOMKills != 0 {
 			t.Errorf("%q ended by %s, signal %d, want %s, %d: %s", tt.script, res.Reason, res.Signal, tt.reason, tt.signal, describe(res))
 		}

@@ -15,11 +15,11 @@ import (
 
 // remains lists what is left on the host of Runtimes that used a run-time
 // directory: what is in it, cgroups named after them, mounts in it, and
-// processes below ours that are not dead within the 2 s which a killed tree
-// may take. As long may systemd need to remove a scope that has become empty.
+// processes below ours that are not dead within the time which a killed tree
+// may take on a busy machine. As long may systemd need to remove a scope that has become empty.
 func remains(dir string, ids []string) []string {
 	var left []string
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		left = nil
 		for _, p := range descendants(os.Getpid()) {

@@ -1,12 +1,12 @@
 package limits_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,14 +57,14 @@ func TestStandby(t *testing.T) {
 			t.Errorf("it is not the program: %q, %v", s, err)
 		}
 	}})
-	for range 100 {
+	within(t, patience, func() error {
 		if waiting = standbys(); len(waiting) == 1 && l.Stats().Spares == 1 {
-			break
+			return nil
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if len(waiting) != 1 {
-		t.Fatalf("%d standbys are there", len(waiting))
+		return fmt.Errorf("%d standbys are there", len(waiting))
+	})
+	if t.Failed() {
+		return
 	}
 	if err := unix.Kill(waiting[0], unix.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -136,11 +136,18 @@ func TestLimitsTerminalHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.In, c.Terminal = nil, &isolate.Terminal{Output: newScreen()}
-	seen := make(chan isolate.Result, 1)
+	started, seen := make(chan struct{}), make(chan isolate.Result, 1)
 	go func() {
-		seen <- in(t, sb, "for i in $(seq 200); do sleep 0.05; cat hangup 2>/dev/null && break; done")
+		res, err := sb.Run(context.Background(), isolate.Cmd{
+			Args:    []string{"sh", "-c", "for i in $(seq 600); do sleep 0.1; cat hangup 2>/dev/null && break; done"},
+			Started: func(isolate.Running) { close(started) },
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		seen <- res
 	}()
-	time.Sleep(200 * time.Millisecond)
+	<-started
 	res, err := sb.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

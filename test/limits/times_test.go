@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -44,23 +45,26 @@ func lateness(t testing.TB, f func()) time.Duration {
 func TestLimitsWall(t *testing.T) {
 	l := newLab(t, isolate.Options{})
 	l.works() // the cell is there
-	var res isolate.Result
-	var took time.Duration
-	late := lateness(t, func() {
-		begin := time.Now()
-		res = l.run(isolate.Policy{Wall: time.Second}, isolate.Cmd{Args: []string{"sleep", "60"}})
-		took = time.Since(begin)
+	oneOf(t, func() error {
+		var res isolate.Result
+		var took time.Duration
+		late := lateness(t, func() {
+			begin := time.Now()
+			res = l.run(isolate.Policy{Wall: time.Second}, isolate.Cmd{Args: []string{"sleep", "60"}})
+			took = time.Since(begin)
+		})
+		ended(t, res, isolate.ReasonWall)
+		if w := res.Usage.Wall; w < time.Second || w > took {
+			t.Errorf("wall usage is %s of %s", w, took)
+		}
+		if res.CommandExitCode() != 124 {
+			t.Errorf("the command would exit with %d, want 124", res.CommandExitCode())
+		}
+		if took > 1200*time.Millisecond+late {
+			return fmt.Errorf("took %s, want 1.0 to 1.2 s (a plain sleep was %s late)", took, late)
+		}
+		return nil
 	})
-	ended(t, res, isolate.ReasonWall)
-	if took < time.Second || took > 1200*time.Millisecond+late {
-		t.Errorf("took %s, want 1.0 to 1.2 s (a plain sleep was %s late)", took, late)
-	}
-	if w := res.Usage.Wall; w < time.Second || w > took {
-		t.Errorf("wall usage is %s of %s", w, took)
-	}
-	if res.CommandExitCode() != 124 {
-		t.Errorf("the command would exit with %d, want 124", res.CommandExitCode())
-	}
 }
 
 // A61, go-judge#170: a busy loop under a processor limit of 0.5 s uses 0.5 s
@@ -70,20 +74,23 @@ func TestLimitsCPUTime(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	for _, children := range []string{"0", "1", "3"} {
 		t.Run(children+" children", func(t *testing.T) {
-			var res isolate.Result
-			late := lateness(t, func() {
-				res = l.run(isolate.Policy{CPUTime: limit, Wall: patience}, hostile(t, "busy.py", children))
+			oneOf(t, func() error {
+				var res isolate.Result
+				late := lateness(t, func() {
+					res = l.run(isolate.Policy{CPUTime: limit, Wall: patience}, hostile(t, "busy.py", children))
+				})
+				ended(t, res, isolate.ReasonCPU)
+				if res.CommandExitCode() != 124 {
+					t.Errorf("the command would exit with %d, want 124", res.CommandExitCode())
+				}
+				// what runs while the watching process waits for its turn counts
+				// once for each processor
+				slack := 50*time.Millisecond + 2*late
+				if used := res.Usage.CPU; used < limit || used > limit+slack {
+					return fmt.Errorf("used %s, want %s to %s", used, limit, limit+slack)
+				}
+				return nil
 			})
-			ended(t, res, isolate.ReasonCPU)
-			// what runs while the watching process waits for its turn counts
-			// once for each processor
-			slack := 50*time.Millisecond + 2*late
-			if used := res.Usage.CPU; used < limit || used > limit+slack {
-				t.Errorf("used %s, want %s to %s", used, limit, limit+slack)
-			}
-			if res.CommandExitCode() != 124 {
-				t.Errorf("the command would exit with %d, want 124", res.CommandExitCode())
-			}
 		})
 	}
 }
@@ -105,7 +112,7 @@ func TestLimitsGrace(t *testing.T) {
 	// the program has to be ready before the limit, on an emulated processor too
 	begin := time.Now()
 	l.run(isolate.Policy{}, isolate.Cmd{Args: []string{"/usr/bin/python3", "-c", "import signal, time"}})
-	wall, grace := max(time.Second, 4*time.Since(begin)), 500*time.Millisecond
+	wall, grace := 2*time.Second+10*time.Since(begin), 3*time.Second
 	for _, tt := range []struct {
 		name  string
 		args  []string
@@ -129,8 +136,8 @@ func TestLimitsGrace(t *testing.T) {
 			if res.ExitCode != tt.code {
 				t.Errorf("exit code %d, want %d", res.ExitCode, tt.code)
 			}
-			if w := res.Usage.Wall; w < tt.least || w > tt.least+2*time.Second+late {
-				t.Errorf("ended after %s, want %s and 2 s at most", w, tt.least)
+			if w := res.Usage.Wall; w < tt.least || w > tt.least+10*time.Second+late {
+				t.Errorf("ended after %s, want %s and 10 s at most", w, tt.least)
 			}
 		})
 	}
@@ -151,22 +158,25 @@ func TestLimitsStubborn(t *testing.T) {
 		_ = canary.Process.Kill()
 		_ = canary.Wait()
 	}()
-	const wall = time.Second
+	wall := 2*time.Second + 10*l.pace(t) // time to say something before it
 	for _, way := range []string{"ignore", "stop", "stopall", "timers", "daemon", "closeall", "vforks"} {
 		t.Run(way, func(t *testing.T) {
-			var res isolate.Result
-			c := hostile(t, "stubborn.py", way)
-			begin := time.Now()
-			late := lateness(t, func() { res = l.run(isolate.Policy{Wall: wall, PIDs: 64}, c) })
-			took := time.Since(begin) - late
-			// the storm may meet the process limit on its way
-			if way != "vforks" || res.Reason != isolate.ReasonPIDs {
-				ended(t, res, isolate.ReasonWall)
-			}
-			says(t, res, "partial")
-			if took > wall+2*time.Second {
-				t.Errorf("ended after %s, want %s and 2 s at most", took, wall)
-			}
+			oneOf(t, func() error {
+				var res isolate.Result
+				c := hostile(t, "stubborn.py", way)
+				begin := time.Now()
+				late := lateness(t, func() { res = l.run(isolate.Policy{Wall: wall, PIDs: 64}, c) })
+				took := time.Since(begin) - late
+				// the storm may meet the process limit on its way
+				if way != "vforks" || res.Reason != isolate.ReasonPIDs {
+					ended(t, res, isolate.ReasonWall)
+				}
+				says(t, res, "partial")
+				if took > wall+2*time.Second {
+					return fmt.Errorf("ended after %s, want %s and 2 s at most", took, wall)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -190,7 +200,7 @@ func TestLimitsCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, res, isolate.ReasonCancelled)
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > patience/2 {
 		t.Errorf("ended %s after it was cancelled", took)
 	}
 	if res.Stdout.Total != int64(len("ready\n")) {
@@ -213,7 +223,7 @@ func TestLimitsCancelledBefore(t *testing.T) {
 	if err == nil && res.Reason != isolate.ReasonCancelled {
 		t.Errorf("ended by %s", res.Reason)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > 25*time.Second {
 		t.Errorf("took %s", took)
 	}
 }
@@ -243,7 +253,7 @@ while True: pass`
 	if res.Reason != isolate.ReasonWall {
 		t.Errorf("ended by %s", res.Reason)
 	}
-	if took := time.Since(begin); took > 8*time.Second {
+	if took := time.Since(begin); took > 25*time.Second {
 		t.Errorf("gone after %s, want some 3 s", took)
 	}
 }

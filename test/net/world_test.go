@@ -59,22 +59,28 @@ func serveWorld(dir string) error {
 		go w.capture(sniff)
 	}
 	errs := make(chan error, 8)
+	names, err := net.ListenPacket("udp", "11.0.0.53:53")
+	if err != nil {
+		return err
+	}
 	go func() {
-		errs <- (&dns.Server{Addr: "11.0.0.53:53", Net: "udp", Handler: dns.HandlerFunc(w.resolve)}).ListenAndServe()
+		errs <- (&dns.Server{PacketConn: names, Handler: dns.HandlerFunc(w.resolve)}).ActivateAndServe()
 	}()
 	site := http.HandlerFunc(w.site)
-	go func() { errs <- http.ListenAndServe(":80", site) }()
-	go func() {
-		s := &http.Server{Addr: ":443", Handler: site, TLSConfig: &tls.Config{GetCertificate: cert}}
-		errs <- s.ListenAndServeTLS("", "")
-	}()
-	go func() { errs <- serveBulk(":7") }()
-	go func() { errs <- http.ListenAndServe("11.0.0.2:9999", http.HandlerFunc(w.tell)) }()
-	time.Sleep(200 * time.Millisecond)
-	select {
-	case err := <-errs:
-		return err
-	default:
+	for addr, serve := range map[string]func(net.Listener) error{
+		":80": func(l net.Listener) error { return http.Serve(l, site) },
+		":443": func(l net.Listener) error {
+			s := &http.Server{Handler: site, TLSConfig: &tls.Config{GetCertificate: cert}}
+			return s.ServeTLS(l, "", "")
+		},
+		":7":            serveBulk,
+		"11.0.0.2:9999": func(l net.Listener) error { return http.Serve(l, http.HandlerFunc(w.tell)) },
+	} {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		go func() { errs <- serve(l) }()
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ready"), nil, 0o644); err != nil {
 		return err
@@ -198,11 +204,7 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // serveBulk sends and receives as fast as it can: the first byte says which.
-func serveBulk(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
+func serveBulk(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {

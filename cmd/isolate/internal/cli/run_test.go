@@ -257,9 +257,11 @@ func TestSignalWhileStarting(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	started := make(chan struct{})
+	started, told := make(chan struct{}), make(chan struct{})
 	f := &fake{run: func(ctx context.Context, _ isolate.Cmd) (isolate.Result, error) {
 		close(started)
+		<-ctx.Done()
+		close(told)
 		<-release
 		return isolate.Result{}, nil
 	}}
@@ -272,6 +274,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	<-told // else the two signals may come in the other order
 	select {
 	case code := <-done:
 		t.Fatalf("ended with %d at the first signal, before the sandbox was gone", code)
@@ -285,7 +288,7 @@ func TestSecondSignal(t *testing.T) {
 		if code != 143 || !strings.Contains(stderr.String(), "told twice to stop") {
 			t.Errorf("code %d, standard error %q", code, stderr.String())
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("did not end at the second signal")
 	}
 	if m := readMeta(t, dir+"/m.json"); m["reason"] != "cancelled" || m["problems"] == nil {

@@ -105,7 +105,7 @@ func TestSession(t *testing.T) {
 			if want := (isolate.WindowSize{Rows: 40, Cols: 100}); got != want {
 				t.Errorf("new size %v, want %v", got, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Error("the new size was not announced")
 		}
 		io.WriteString(c.Terminal.Output, "\x1b[?1049h\x1b]0;owned\ahello")

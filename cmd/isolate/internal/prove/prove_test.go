@@ -71,7 +71,7 @@ func testHeld(t *testing.T) {
 		t.Errorf("the log is %+v, and %d calls were refused", r.Log, r.Refused)
 	}
 	// the bar is 5 s on a machine of its own
-	if r.Took > 20*time.Second {
+	if r.Took > 60*time.Second {
 		t.Errorf("it took %s", r.Took)
 	}
 }
