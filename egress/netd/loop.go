@@ -284,11 +284,12 @@ func (l *loop) rest() bool {
 	return l.resting
 }
 
-// wake makes a relay due.
+// wake makes a relay due. One that is not taken in yet, or not any more, is left
+// alone: it would end twice, and add makes it due in any case.
 func (l *loop) wake(r *relay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.due {
+	if r.due || r.key == 0 {
 		return
 	}
 	r.due = true
@@ -337,6 +338,7 @@ func (l *loop) remove(r *relay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.relays, r.key)
+	r.key = 0
 }
 
 // close ends the loop and every relay.

@@ -22,8 +22,8 @@ type relay struct {
 	flow *flow
 	in   *inside
 	up   syscall.RawConn
-	key  int32
-	due  bool // guarded by loop.mu
+	key  int32 // guarded by loop.mu: where the loop has it; 0 if it does not
+	due  bool  // guarded by loop.mu
 
 	entry waiter.Entry
 	turn  func(fd uintptr) // one turn of work on the socket

@@ -6,11 +6,13 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net"
+	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/isolate-run/isolate/egress"
 )
@@ -194,5 +196,40 @@ func TestRelayOfLittleAndMuch(t *testing.T) {
 	}
 	if !ep.closed || !bytes.Equal(ep.got, sent) || r.flow.in.Load() != int64(len(sent)) {
 		t.Errorf("%d of %d bytes arrived, counted %d, ended %v", len(ep.got), len(sent), r.flow.in.Load(), ep.closed)
+	}
+}
+
+// What the stack says of a flow before the loop has it ends nothing: a flow that
+// failed just then stayed in the loop, and the end of the network was a panic.
+func TestRelayIsToldBeforeItIsTakenIn(t *testing.T) {
+	l, err := newLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	up, err := ours.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{loop: l, up: up, done: make(chan struct{})}
+	r.turn = func(uintptr) { r.failed = errStack }
+	r.NotifyEvent(waiter.EventHUp)
+	l.work()
+	if err := l.add(r, int(ours.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.start(nil); err != nil {
+		t.Fatal(err)
+	}
+	<-r.done
+	r.NotifyEvent(waiter.EventHUp)
+	l.close()
+	if len(l.relays) > 0 || r.failed != errStack {
+		t.Errorf("%d relays are left, and this one ended by %v", len(l.relays), r.failed)
 	}
 }
