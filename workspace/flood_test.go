@@ -129,6 +129,9 @@ func TestCopyOutGrowingDirectory(t *testing.T) {
 				return
 			default:
 				unix.Mknodat(fd, fmt.Sprintf("f%d", made.Add(1)), unix.S_IFREG|0o644, 0)
+				if made.Load() > 2*DefaultMaxFiles { // it goes on for as long as a slow copy takes
+					time.Sleep(50 * time.Microsecond)
+				}
 			}
 		}
 	})
