@@ -95,6 +95,23 @@ func TestDeletedLog(t *testing.T) {
 	}
 }
 
+// A log that somebody cut while its run goes on takes nothing more: the run would
+// be said to be recorded, and its log could not be believed.
+func TestTruncatedLog(t *testing.T) {
+	for _, keep := range []int64{0, 100} {
+		p := newPlace(t)
+		l := p.open(t, Options{})
+		r := begin(t, l)
+		must(t, os.Truncate(r.file.name, keep))
+		if err := r.Append(CallAccepted{Call: 1, Tool: "t"}); err == nil || !strings.Contains(err.Error(), "truncated") {
+			t.Errorf("a record behind what was cut at %d gives %v", keep, err)
+		}
+		if err := r.Append(CallAccepted{Call: 2, Tool: "t"}); err == nil {
+			t.Error("the next record is taken")
+		}
+	}
+}
+
 func TestReplacedHostLog(t *testing.T) {
 	p := newPlace(t)
 	l := p.open(t, Options{})

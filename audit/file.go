@@ -79,6 +79,9 @@ func (l *logFile) write(batch []entry, signers ...note.Signer) (Checkpoint, []by
 		return Checkpoint{}, nil, fmt.Errorf("cannot sign checkpoint: %w", err)
 	}
 	out = appendFrame(out, kindCheckpoint, msg)
+	if err := l.whole(); err != nil {
+		return Checkpoint{}, nil, err
+	}
 	if _, err := l.f.WriteAt(out, l.size); err != nil {
 		return Checkpoint{}, nil, l.failed("write", err)
 	}
@@ -103,6 +106,19 @@ func (l *logFile) failed(verb string, err error) error {
 		hint = "; free space on its disk"
 	}
 	return fmt.Errorf("cannot %s audit log %q: %w%s", verb, l.name, err, hint)
+}
+
+// whole tells whether what was written is still there: writing behind what was
+// cut off succeeds, and what no record can be believed without is lost.
+func (l *logFile) whole() error {
+	st, err := l.f.Stat()
+	if err != nil {
+		return l.failed("look at", err)
+	}
+	if st.Size() < l.size {
+		return fmt.Errorf("cannot write audit log %q: it was truncated", l.name)
+	}
+	return nil
 }
 
 // linked tells whether the file still has a name: writing to one that was

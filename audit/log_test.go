@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // cases.md C 41: two runs at once do not interleave wrongly; here eight, with
@@ -241,5 +242,37 @@ func TestWhatProgramsNameCannotBreakARecord(t *testing.T) {
 	must(t, r.Append(BlockedCounts{ByCall: map[string]int64{"connect": 1 << 40}}))
 	if err := r.Append(BlockedCounts{Total: 1 << 60}); err == nil {
 		t.Error("a number of more than 53 bits was written")
+	}
+}
+
+// An empty log that the host log does not know may be that of a run which is
+// about to begin, or one whose writer gives its name up: it is not judged before
+// its writer had time, and what is gone then was none.
+func TestVerifyEmptyLog(t *testing.T) {
+	for name, then := range map[string]func(t *testing.T, path string){
+		"removed": func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"begun": func(t *testing.T, path string) {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			must(t, err)
+			t.Cleanup(func() { f.Close() })
+			for unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+				time.Sleep(time.Millisecond) // who verifies looks at it
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			l := p.open(t, Options{})
+			sampleRun(t, l)
+			path := filepath.Join(p.dir, openDir, "20261201-000000.000000-00000000"+logSuffix)
+			must(t, os.WriteFile(path, nil, 0o600))
+			var later sync.WaitGroup
+			later.Go(func() {
+				time.Sleep(50 * time.Millisecond)
+				then(t, path)
+			})
+			p.verify(t, VerifyOptions{}, "")
+			later.Wait()
+		})
 	}
 }

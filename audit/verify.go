@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -77,6 +78,8 @@ type verification struct {
 	opened map[string]RunOpened
 	sealed map[string]RunSealed
 	host   check
+	// patience is until when logs that are empty are looked at again.
+	patience time.Time
 	// remembered are the anchors' checkpoints by origin and size.
 	remembered map[string]map[int64]tlog.Hash
 }
