@@ -60,7 +60,7 @@ type sandboxes struct {
 func newSandboxes(most int) *sandboxes { return &sandboxes{most: most, list: map[string]*kept{}} }
 
 func errNoSandbox(id string) error {
-	return failed(http.StatusNotFound, fmt.Sprintf("cannot find sandbox %q: there is none of that name, or its lease has ended", id), "make a new one: isolate sandbox new, or over HTTP POST /v1/sandboxes")
+	return failed(http.StatusNotFound, fmt.Sprintf("cannot find sandbox %q: there is none of that name, or its lease has ended", id), "make a new one: isolate sandbox new, or over HTTP POST /v1/sandboxes\nsee which there are: isolate ps, or over HTTP GET /v1/sandboxes")
 }
 
 // reserve takes a place for a sandbox that is to be made.
