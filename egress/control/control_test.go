@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -158,6 +159,36 @@ func TestFailToStart(t *testing.T) {
 	null, _ = os.Open(os.DevNull)
 	if _, err := Start(t.Context(), "/nonexistent", null, Config{}, nil); err == nil {
 		t.Error("started what is not there")
+	}
+}
+
+// A supervisor of a later build may send what is not known here.
+func TestUnknownIsRefused(t *testing.T) {
+	for text, known := range map[string]bool{
+		`{"config":{"floor":{},"resolvers":null}}`:                   true,
+		`{"config":{"floor":{},"resolvers":null,"new":1}}`:           false,
+		`{"config":{"floor":{"new":1},"resolvers":null}}`:            false,
+		`{"config":{"floor":{},"resolvers":null},"also":{}}`:         false,
+		`{"config":{"floor":{},"resolvers":null,"secrets":{"A":0}}}`: false,
+	} {
+		p := NewPeer(struct {
+			io.Reader
+			io.Writer
+		}{strings.NewReader(text + "\n"), io.Discard})
+		if _, err := p.Config(); (err == nil) != known || err != nil && !strings.Contains(err.Error(), "must be of one build") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	p := NewPeer(struct {
+		io.Reader
+		io.Writer
+	}{strings.NewReader(`{"begin":{"policy":{"mode":"restricted","rules":[{"name":"a.example","hours":"9-17"}]},"number":1,"granted":"2026-12-01T00:00:00Z"}}` + "\n"), io.Discard})
+	err := p.Serve(func(Begin) error {
+		t.Error("a rule is in force without its condition")
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), `unknown field "hours"`) {
+		t.Errorf("%v", err)
 	}
 }
 

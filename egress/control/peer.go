@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,14 +44,19 @@ func (p *Peer) Config() (Config, error) {
 	return *m.Config, nil
 }
 
+// receive reads a message. What it does not know it refuses: after half an
+// update the supervisor may be of another build, and a condition of a rule that
+// is passed over here would be one that does not hold.
 func (p *Peer) receive() (ToProcess, error) {
 	var m ToProcess
 	b, err := readLine(p.in)
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		return m, fmt.Errorf("cannot read message: %w", err)
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, fmt.Errorf("cannot read message: %w: isolate and isolate-netd must be of one build", err)
 	}
 	return m, nil
 }
