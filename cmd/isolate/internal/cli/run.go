@@ -45,6 +45,9 @@ type outcome struct {
 	ordered bool
 	// unsent is what OpenTelemetry was not told, and why; empty if nothing.
 	unsent string
+	// noInput says that standard input could not be read to its end, and why;
+	// empty if it could.
+	noInput string
 	// openLine says that standard output, terminal or not, ends within a line.
 	openLine bool
 }
@@ -100,6 +103,9 @@ func (a *app) conclude(r request, o outcome) {
 	}
 	if o.ordered {
 		lines = append(lines, "isolate: "+endedByServer)
+	}
+	if o.noInput != "" {
+		lines = append(lines, "isolate: "+o.noInput)
 	}
 	if o.wantsTools {
 		lines = append(lines, "isolate: "+noToolsGiven)
@@ -164,8 +170,9 @@ func (a *app) explain(ctx context.Context, r request) {
 // time to wait. In that case the process ends while the sandbox is still
 // there: it dies with the process, and the next command removes its remains.
 func (a *app) attend(i *interrupts, r request) outcome {
+	in := &input{from: a.stdin}
 	if r.stdin {
-		r.cmd.Stdin = a.stdin
+		r.cmd.Stdin = in
 	}
 	if r.tty {
 		s, err := a.openTerminal()
@@ -184,6 +191,7 @@ func (a *app) attend(i *interrupts, r request) outcome {
 	})
 	select {
 	case o := <-done:
+		o.noInput = in.trouble()
 		return o
 	case <-i.forced:
 		return outcome{

@@ -23,6 +23,7 @@ type visit struct {
 	request client.RunRequest
 	meta    metaTarget
 	result  *isolate.Result // nil: there is none
+	input   input
 }
 
 // visitFlags are those of a program in a kept sandbox that a reader reads.
@@ -31,7 +32,7 @@ func visitFlags() []flagSpec { return append(startFlags(), timeFlag(), metaFlag(
 func (a *app) sandboxRunCommand() *cobra.Command {
 	c := &cobra.Command{Use: "run [flags] sandbox [--] program [argument ...]", Short: sandboxRunShort, Long: sandboxRunLong}
 	f := addFlags(c, visitFlags())
-	v := &visit{app: a}
+	v := &visit{app: a, input: input{from: a.stdin}}
 	a.asking(c, remoteFlags(flagSpec{name: "stdin", kind: kindSwitch, alone: "true"}), question{
 		args: takesSome,
 		read: func() []plan.Problem { return v.read(f) },
@@ -90,7 +91,7 @@ func (v *visit) run(ctx context.Context, c *client.Client) error {
 		case client.EventStarted:
 			if v.request.OpenInput {
 				// it may read for as long as its source has nothing
-				go func() { _ = c.WriteStdin(ctx, e.ID, v.stdin) }()
+				go func() { _ = c.WriteStdin(ctx, e.ID, &v.input) }()
 			}
 		case client.EventStdout:
 			_, _ = stdout.Write(e.Data) // end tells
@@ -129,6 +130,9 @@ func (v *visit) conclude(problems []plan.Problem) {
 	v.print(o.problems...)
 	if v.result == nil {
 		return
+	}
+	if text := v.input.trouble(); text != "" {
+		v.notice(text)
 	}
 	for _, line := range v.closing() {
 		fmt.Fprintln(v.stderr, "isolate: "+line)

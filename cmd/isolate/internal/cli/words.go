@@ -89,6 +89,10 @@ func outputUnwritten(err error) plan.Problem {
 	return plan.Problem{What: fmt.Sprintf("cannot write standard output: %v", cause(err)), Remedy: remedy(err)}
 }
 
+func inputUnread(err error) string {
+	return fmt.Sprintf("cannot read standard input: %v; the program has seen its end there", cause(err))
+}
+
 // remedy is what to do about an error that says nothing about it itself.
 func remedy(err error) string {
 	switch {
