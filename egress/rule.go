@@ -77,7 +77,7 @@ type Rule struct {
 	// For is how long the rule holds from the start of the run. Zero means as
 	// long as the sandbox lives.
 	For time.Duration `json:"for_ns,omitempty"`
-	// Until is when it ends, if not zero.
+	// Until is when it ends, if not zero: in the years 0 to 9999.
 	Until time.Time `json:"until,omitzero"`
 	// MaxFlows is how many connections it allows in all. Zero means no limit.
 	MaxFlows int `json:"max_flows,omitempty"`
@@ -291,6 +291,12 @@ func (c *checker) rule(at string, r Rule) {
 	c.web(at, r)
 	if r.For < 0 || r.MaxFlows < 0 || r.MaxBytesOut < 0 {
 		c.add(at, "cannot use a negative limit", "leave it out for none")
+	}
+	for _, t := range []time.Time{r.Until, r.Until.UTC()} {
+		if y := t.Year(); y < 0 || y > 9999 { // such a time has no text
+			c.add(at+".until", fmt.Sprintf("cannot end a rule in the year %d", y), "name a time before the year 10000, or leave it out: the rule holds as long as the sandbox then")
+			break
+		}
 	}
 }
 
