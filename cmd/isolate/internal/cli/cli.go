@@ -167,7 +167,9 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 	switch err := a.outputLost; {
 	case err == nil:
 	case errors.Is(err, syscall.EPIPE): // who read it knows
-		a.code = exitSignal + int(syscall.SIGPIPE)
+		if a.code == 0 { // a code that is an answer stays it
+			a.code = exitSignal + int(syscall.SIGPIPE)
+		}
 	default:
 		a.code = a.refuse(outputUnwritten(err))
 	}

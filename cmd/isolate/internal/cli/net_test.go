@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"io"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +119,22 @@ func TestBuildFlags(t *testing.T) {
 		f := &fake{}
 		if got := call(t, f, "/", append(append([]string{"run"}, args...), "/bin/true")...); got.code != exitRefused || f.opened != 0 {
 			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+}
+
+// brokenPipe is an output that nobody reads.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
+}
+
+// The exit code of net explain is its answer, also for who does not read the words.
+func TestNetExplainUnread(t *testing.T) {
+	for target, want := range map[string]int{"b.example:443": 1, "a.example:443": exitSignal + int(syscall.SIGPIPE)} {
+		if got := Run(t.Context(), []string{"isolate", "net", "explain", "--net", "allow:a.example", target}, strings.NewReader(""), brokenPipe{}, io.Discard); got != want {
+			t.Errorf("%s: got %d, want %d", target, got, want)
 		}
 	}
 }
