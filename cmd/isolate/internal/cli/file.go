@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -123,6 +124,13 @@ func (r *reader) fromFile(p *programFile, lang string) {
 	}
 	head, st, err := readHead(file)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		arguments := shellWords(p.arguments)
+		if len(r.problems) > 0 {
+			arguments = "…" // some may have been taken for flags
+		}
+		r.add(noSuchFile(p.typed, arguments))
+		return
 	case err != nil:
 		r.add(unreadable("program", p.typed, err))
 		return

@@ -33,12 +33,14 @@ func synonym(word string, have []string) string {
 	return ""
 }
 
+const noImages = "there are no images: programs see the host's /usr, or another root file system with --rootfs DIR"
+
 // commandOfAnother is what to write in place of a command that another tool has,
 // and that needs more than another word; empty for every other.
 func commandOfAnother(word string) string {
 	switch word {
 	case "build", "pull", "push", "images", "image":
-		return "there are no images: programs see the host's /usr, or another root file system with --rootfs DIR"
+		return noImages
 	case "policy":
 		return "\"isolate exec --policy FILE --explain -- true\" checks a policy file and prints the plan; \"isolate net explain --policy FILE HOST\" asks about its network"
 	case "cp", "copy":

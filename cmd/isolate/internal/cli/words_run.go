@@ -3,7 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/cmd/isolate/internal/program"
@@ -32,6 +35,24 @@ func programIsSpecial(name string) plan.Problem {
 		Remedy: "write - and give the program on standard input",
 	}
 }
+
+// noSuchFile is for a program file that is not there, which may be a command or
+// an image in its place. arguments are those behind it, as they are typed.
+func noSuchFile(name, arguments string) plan.Problem {
+	p := unreadable("program", name, syscall.ENOENT)
+	switch image, _, tagged := strings.Cut(path.Base(name), ":"); {
+	case (tagged || slices.Contains(images, image)) && arguments != "":
+		p.Remedy = noImages + "\nwrite it without the name of an image: isolate exec -- " + arguments
+	case tagged || slices.Contains(images, image):
+		p.Remedy = noImages + "\nwrite it without the name of an image: isolate shell"
+	case !strings.ContainsAny(name, "/."):
+		p.Remedy += "\nto run a program of the sandbox write: isolate exec -- " + strings.TrimSpace(shellWord(name)+" "+arguments)
+	}
+	return p
+}
+
+// images are names that elsewhere are those of images, and of no program.
+var images = []string{"alpine", "archlinux", "busybox", "centos", "debian", "fedora", "rockylinux", "ubuntu"}
 
 func programAndStdin() plan.Problem {
 	return plan.Problem{
