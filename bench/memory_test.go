@@ -2,11 +2,14 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/isolate-run/isolate"
 	"github.com/isolate-run/isolate/internal/testenv"
@@ -51,13 +54,15 @@ func TestMemory(t *testing.T) {
 	}
 	defer box.Close()
 	var own, charged int64
-	res, err := box.Run(ctx, isolate.Cmd{Args: []string{"/bin/" + sleeper, "0.5"}, Started: func(now isolate.Running) {
+	whileRunning, looked := context.WithCancel(ctx)
+	res, err := box.Run(whileRunning, isolate.Cmd{Args: []string{"/bin/" + sleeper, "600"}, Started: func(now isolate.Running) {
+		defer looked()
 		own = share(t, farSide(t)) - cell
 		if u, err := now.Usage(); err == nil {
 			charged = u.Memory
 		}
 	}})
-	if err != nil || res.Reason != isolate.ReasonExit {
+	if err != nil || res.Reason != isolate.ReasonCancelled {
 		t.Fatalf("%s %s: %v", res.Reason, res.Detail, err)
 	}
 	t.Logf("sandbox: %d KiB beyond the cell, %d KiB charged to its cgroup, kernel memory and program included", own>>10, charged>>10)
@@ -117,6 +122,9 @@ func share(t *testing.T, pids []int) int64 {
 	var sum int64
 	for _, pid := range pids {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // the init of a run before, which has ended
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

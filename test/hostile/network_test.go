@@ -166,7 +166,7 @@ var networkDenials = []attack{{
 		getaddrinfo: no name
 		gethostbyname: no name
 		gethostbyaddr: no name
-		all three, in less than 1 s each: yes
+		all three, at once: yes
 		UDP query outside: ENETUNREACH
 		UDP query to the local stub: ECONNREFUSED
 		size of resolv.conf: 0

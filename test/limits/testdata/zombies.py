@@ -2,6 +2,17 @@
 # limit allows to exist. They can only all start if each is reaped.
 import os, sys, time
 
+
+def others():
+    return [p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))]
+
+
+def reaped():
+    deadline = time.monotonic() + 60
+    while others() and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
 n = int(sys.argv[1])
 for i in range(n):
     middle = os.fork()
@@ -12,11 +23,6 @@ for i in range(n):
     os.waitpid(middle, 0)
     # the orphan may not have had its turn yet
     if i % 10 == 9:
-        time.sleep(0.002)
-deadline = time.monotonic() + 10
-while time.monotonic() < deadline:
-    left = [p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))]
-    if not left:
-        break
-    time.sleep(0.01)
-print(n, "started,", len(left), "left,", len(os.listdir("/proc/self/fd")) - 1, "descriptors")
+        reaped()
+reaped()
+print(n, "started,", len(others()), "left,", len(os.listdir("/proc/self/fd")) - 1, "descriptors")

@@ -16,7 +16,8 @@ for what, look in (
     except OSError as e:
         print(f"{what}: {'no name' if isinstance(e, (socket.gaierror, socket.herror)) else e}")
 took = time.monotonic() - start
-print(f"all three, in less than 1 s each: {'yes' if took < 3 else took}")
+# a resolver that is waited for takes 10 s each
+print(f"all three, at once: {'yes' if took < 20 else took}")
 
 
 def ask(server):
