@@ -91,6 +91,9 @@ func (a *app) sandboxPutCommand() *cobra.Command {
 					return &plan.Refusal{Problems: []plan.Problem{{What: fmt.Sprintf("cannot use --mode %q", text), Rule: "it is no permission bits in octal", Remedy: "write 644, or 755 for a program"}}}
 				}
 			}
+			if _, is := asTerminal(a.stdin); is {
+				return putOfTerminal(args[0], args[1])
+			}
 			_, err := c.PutFile(ctx, args[0], args[1], uint32(mode), a.stdin)
 			return err
 		})

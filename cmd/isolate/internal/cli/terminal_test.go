@@ -258,3 +258,17 @@ func TestToolsOnANarrowTerminal(t *testing.T) {
 		t.Errorf("%q, %v", whole.String(), err)
 	}
 }
+
+// A put without a source does not wait for what somebody may type.
+func TestPutOfATerminal(t *testing.T) {
+	_, tty := openPTY(t)
+	var stderr bytes.Buffer
+	args := []string{"isolate", "sandbox", "put", "--socket", t.TempDir() + "/none", "s1", "a b"}
+	code := Run(t.Context(), args, tty, io.Discard, &stderr)
+	want := "error: cannot put \"a b\": there is no source, and standard input is a terminal\n" +
+		"hint: isolate sandbox put s1 \"a b\" SOURCE\n" +
+		"hint: isolate sandbox put s1 \"a b\" <FILE\n"
+	if code != exitRefused || stderr.String() != want {
+		t.Errorf("%d, %s", code, stderr.String())
+	}
+}

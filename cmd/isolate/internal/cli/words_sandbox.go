@@ -31,10 +31,10 @@ faster.
 Flags stand before the sandbox; what is behind it is the program's own.`
 
 	sandboxPutShort = "write standard input, or a file or directory, into a kept sandbox"
-	sandboxPutLong  = `Without a source, standard input becomes the file of that name. A source is a
-file or directory of the host, copied as "isolate exec --in" copies it: what is
-in a directory goes into the one of that name, and into the workspace itself if
-the name is ".".
+	sandboxPutLong  = `Without a source, standard input becomes the file of that name: an empty one
+an empty file. It must not be a terminal. A source is a file or directory of
+the host, copied as "isolate exec --in" copies it: what is in a directory goes
+into the one of that name, and into the workspace itself if the name is ".".
 
 Files are named from /workspace on, and are there whole or not at all. Links
 are not followed.`
@@ -122,6 +122,14 @@ func wantsFile(command string, args []string) error {
 		p.What = fmt.Sprintf("cannot %s with these flags: %s", command, own)
 	}
 	return &plan.Refusal{Problems: []plan.Problem{p}}
+}
+
+func putOfTerminal(sandbox, name string) error {
+	command := "isolate sandbox put " + shellWords([]string{sandbox, name})
+	return &plan.Refusal{Problems: []plan.Problem{{
+		What:   fmt.Sprintf("cannot put %q: there is no source, and standard input is a terminal", name),
+		Remedy: command + " SOURCE\n" + command + " <FILE",
+	}}}
 }
 
 func flagBehindSandbox(sandbox, typed string) plan.Problem {
