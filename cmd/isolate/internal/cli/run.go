@@ -293,6 +293,9 @@ func (a *app) once(i *interrupts, r request) outcome {
 	}
 	o := outcome{result: &result, code: result.CommandExitCode(), midLine: stdout.midLine() || stderr.midLine()}
 	if result.Reason == isolate.ReasonCancelled {
+		if i.unread() {
+			result.Detail = outputUnread
+		}
 		o.ordered = errors.Is(context.Cause(i.ctx), server.ErrKilled)
 		o.code = i.exitCode(o.code)
 	}
@@ -356,8 +359,13 @@ func (i *interrupts) exitCode(otherwise int) int {
 	switch s := i.signal(); {
 	case s != 0:
 		return exitSignal + int(s)
-	case errors.Is(context.Cause(i.ctx), errPipeClosed):
+	case i.unread():
 		return exitSignal + int(syscall.SIGPIPE)
 	}
 	return otherwise
+}
+
+// unread says whether the run was told to stop because nobody reads its output.
+func (i *interrupts) unread() bool {
+	return i.signal() == 0 && errors.Is(context.Cause(i.ctx), errPipeClosed)
 }

@@ -62,6 +62,9 @@ func usual(sig int) bool {
 	return false
 }
 
+// outputUnread is for the document only: in a pipeline it is no news.
+const outputUnread = "nobody reads its standard output any more: the program at the other end has ended, or closed it"
+
 const endedByServer = "ended by a request to the server (isolate kill)"
 
 func notStarted(why, program string) string {
