@@ -259,6 +259,12 @@ func explainStart(err error, dir string, with company) error {
 			Remedy: "wait until one has ended, or end one, or make a sandbox with a higher --pids",
 		}}}
 	}
+	if with == amongOthers && errors.Is(err, container.ErrEnded) {
+		return &plan.Refusal{Cause: err, Problems: []plan.Problem{{
+			What: "cannot start a program in this sandbox", Rule: "it has ended: its first process was killed, as by a machine that has no memory left",
+			Remedy: "get the files that are wanted, and make a new one",
+		}}}
+	}
 	remedy := "copy a directory there (--in DIR:NAME, Cmd.In in Go), or leave it out to work in /workspace"
 	switch {
 	case with == amongOthers && dir == "/workspace":

@@ -26,6 +26,10 @@ func Entered() bool { return entered.Load() }
 // ErrClosed is returned for what is closed already.
 var ErrClosed = errors.New("closed")
 
+// ErrEnded means that a sandbox has ended without being closed: its init was
+// killed.
+var ErrEnded = errors.New("the sandbox has ended")
+
 // bug wraps what cannot happen unless this project has a fault.
 func bug(format string, args ...any) error {
 	return fmt.Errorf("bug in isolate: "+format, args...)

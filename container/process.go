@@ -161,7 +161,7 @@ func (p *Process) startError(err error) error {
 				return &keeper.StageError{Stage: "program", Step: "fork", Errno: p.forkErrno}
 			}
 			if p.exit.Lost {
-				return fmt.Errorf("cannot start program: the sandbox has ended")
+				return fmt.Errorf("cannot start program: %w", ErrEnded)
 			}
 			return fmt.Errorf("cannot start program: its process was ended: %w", err)
 		case <-time.After(100 * time.Millisecond):

@@ -32,6 +32,9 @@ func (b *Sandbox) fork() (*Process, error) {
 	}
 	if err := b.sock.send(tape.With(id), int(theirs.Fd())); err != nil {
 		p.abandon()
+		if ended(err) {
+			err = fmt.Errorf("cannot start program: %w", ErrEnded)
+		}
 		return nil, err
 	}
 	return p, nil
@@ -41,8 +44,11 @@ func (b *Sandbox) fork() (*Process, error) {
 func (b *Sandbox) enlist(p *Process) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.runs == nil || b.closed {
+	switch {
+	case b.closed:
 		return ErrClosed
+	case b.runs == nil:
+		return fmt.Errorf("cannot start program: %w", ErrEnded)
 	}
 	if len(b.runs) == keeper.MaxRuns {
 		return fmt.Errorf("cannot start program: %d programs run in this sandbox already", keeper.MaxRuns)

@@ -3,6 +3,7 @@ package limits_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -75,4 +76,26 @@ func kill(t *testing.T, pid int) {
 		}
 		return nil
 	})
+}
+
+// A kept sandbox that was ended says so, and its files can still be had.
+func TestKeptSandboxKilled(t *testing.T) {
+	l := newLab(t, isolate.Options{Spares: isolate.NoSpares})
+	sb := l.kept(t, isolate.Policy{})
+	in(t, sb, "echo wanted >file")
+	for _, pid := range farSide() {
+		kill(t, pid)
+	}
+	_, err := sb.Run(context.Background(), isolate.Cmd{Args: []string{"true"}})
+	if err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("a program in it gives %v", err)
+	}
+	f, err := sb.OpenFile("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(f); err != nil || string(text) != "wanted\n" {
+		t.Errorf("its file holds %q, %v", text, err)
+	}
 }
